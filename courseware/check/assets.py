@@ -1,0 +1,114 @@
+"""What lies beside the pages: demo templates (whose first line names their data), notebooks and evidence files."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import TemplateSyntaxError
+
+from courseware.check.context import Context, nearest
+from courseware.dialect.demo import environment
+from courseware.problem import Problem
+from courseware.project import DEMO_DATA
+
+FIRST_LINE = '第一行写成 {# data: snippets.模块.函数 {"参数": 值} #}'
+
+
+def problems(context: Context) -> Iterator[Problem]:
+    for name in context.demos:
+        yield from _template(context, context.docs / "assets" / "demos" / f"{name}.html.j2")
+    for name in sorted(context.files):
+        if name.endswith(".ipynb"):
+            yield from _notebook(context, context.docs / name)
+        elif name.startswith("evidence/") and name.endswith(".json"):
+            yield from _evidence(context, context.docs / name)
+
+
+def _template(context: Context, path: Path) -> Iterator[Problem]:
+    shown = context.shown(path)
+    try:
+        text = path.read_text("utf-8")
+        environment(str(path.parent)).compile(text)
+    except UnicodeDecodeError:
+        yield Problem(shown, 1, "不是 UTF-8 编码", "请另存为 UTF-8")
+        return
+    except TemplateSyntaxError as error:
+        yield Problem(shown, error.lineno, f"模板语法错误：{error.message}", "改正这一行的 Jinja 写法")
+    match = DEMO_DATA.match(text.partition("\n")[0])
+    if not match:
+        yield Problem(shown, 1, "第一行没有写明数据来自哪个函数", FIRST_LINE)
+        return
+    fault, remedy = _call(context.root, match["call"], match["arguments"] or "{}")
+    if fault:
+        yield Problem(shown, 1, fault, remedy)
+
+
+def _call(root: Path, call: str, arguments: str) -> tuple[str, str]:
+    try:
+        given = json.loads(arguments)
+    except ValueError as error:
+        return f"数据的参数不是有效的 JSON：{error}", FIRST_LINE
+    module, _, name = call.rpartition(".")
+    path = root.joinpath(*module.split(".")).with_suffix(".py")
+    if not module or not path.is_file():
+        return f"模块 {module or call} 不存在", f"{FIRST_LINE}，模块是仓库里的文件"
+    functions = _functions(path)
+    if name not in functions:
+        return f"模块 {module} 里没有函数 {name}", nearest(name, functions)
+    return _fit(call, functions[name], set(given))
+
+
+def _fit(call: str, arguments: ast.arguments, given: set[str]) -> tuple[str, str]:
+    positional = [a.arg for a in arguments.posonlyargs + arguments.args]
+    keyword = {a.arg: default for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults)}
+    needed = positional[: len(positional) - len(arguments.defaults)] + [a for a, default in keyword.items() if not default]
+    unknown = sorted(given - {*positional, *keyword}) if not arguments.kwarg else []
+    missing = [name for name in needed if name not in given]
+    if unknown:
+        return f"{call} 没有参数 {'、'.join(unknown)}", f"它的参数是 {'、'.join([*positional, *keyword]) or '无'}"
+    if missing:
+        return f"{call} 缺少参数 {'、'.join(missing)}", "在第一行的 JSON 里给出"
+    return "", ""
+
+
+@lru_cache(maxsize=64)
+def _parse(path: Path, _stamp: int) -> dict[str, ast.arguments]:
+    tree = ast.parse(path.read_text("utf-8"))
+    return {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def _functions(path: Path) -> dict[str, ast.arguments]:
+    """Functions of a module by name; none where it is no valid Python, which its own tests will say."""
+    try:
+        return _parse(path, path.stat().st_mtime_ns)
+    except (SyntaxError, ValueError):
+        return {}
+
+
+def _json(context: Context, path: Path) -> tuple[object, list[Problem]]:
+    try:
+        return json.loads(path.read_text("utf-8")), []
+    except UnicodeDecodeError:
+        return None, [Problem(context.shown(path), 1, "不是 UTF-8 编码", "请另存为 UTF-8")]
+    except json.JSONDecodeError as error:
+        return None, [Problem(context.shown(path), error.lineno, f"不是有效的 JSON：{error.msg}", "改正这一行，或重新生成文件")]
+
+
+def _notebook(context: Context, path: Path) -> Iterator[Problem]:
+    data, found = _json(context, path)
+    yield from found
+    if not found and not (isinstance(data, dict) and isinstance(data.get("cells"), list) and data.get("nbformat") == 4):
+        yield Problem(context.shown(path), 1, "不是笔记本（缺少 cells 或 nbformat 不是 4）", "用 Jupyter 另存为第 4 版格式")
+
+
+def _evidence(context: Context, path: Path) -> Iterator[Problem]:
+    data, found = _json(context, path)
+    yield from found
+    if not found and not (isinstance(data, dict) and isinstance(data.get("figures"), dict)):
+        yield Problem(context.shown(path), 1, "证据文件没有 figures", "用 make record 重新生成")
+
+

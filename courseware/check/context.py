@@ -1,0 +1,123 @@
+"""What the rules know beyond the page in hand: the other pages, the files of docs/, demos and evidence."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+from pathspec.gitignore import GitIgnoreSpec
+
+from courseware.dialect.demo import demo_names
+from courseware.page import CODE_SPAN, Page, PageError, read
+from courseware.problem import Problem
+
+UNREADABLE = re.compile(r"(?P<path>.*?):(?P<line>\d+): (?P<fault>.*?)；(?P<remedy>.*)", re.DOTALL)
+EXCLUDED = [".*", "/templates/"]  # what MkDocs leaves out by itself
+
+
+class Context:
+    """A docs folder read once. Paths of `files` and keys of `pages` are relative to it, with slashes."""
+
+    def __init__(self, docs: Path, root: Path | None = None):
+        self.docs = docs.resolve()
+        self.root = (root or self.docs.parent).resolve()
+        self.unreadable: list[Problem] = []
+
+    def shown(self, path: Path) -> str:
+        """A path as messages name it: from the root."""
+        return Path(os.path.relpath(path, self.root)).as_posix()
+
+    def name(self, page: Page) -> str:
+        """The page's path relative to docs/, as in `pages`."""
+        return Path(os.path.relpath(self.root / page.path, self.docs)).as_posix()
+
+    @cached_property
+    def files(self) -> set[str]:
+        """Every file that the site takes up. The exact spelling counts, also on file systems that ignore case."""
+        excluded = GitIgnoreSpec.from_lines([*EXCLUDED, *_exclude_docs(self.root / "mkdocs.yml")])
+        found = (path.relative_to(self.docs).as_posix() for path in self.docs.rglob("*") if path.is_file())
+        return {name for name in found if not excluded.match_file(name)}
+
+    @cached_property
+    def pages(self) -> dict[str, Page]:
+        """The pages that can be read; the others are in `unreadable`."""
+        found = {}
+        for name in sorted(self.files):
+            if name.endswith(".md"):
+                try:
+                    found[name] = read(self.docs / name, self.shown(self.docs / name))
+                except PageError as error:
+                    match = UNREADABLE.fullmatch(str(error))
+                    self.unreadable.append(Problem(match["path"], int(match["line"]), match["fault"], match["remedy"]))
+        return found
+
+    @cached_property
+    def demos(self) -> list[str]:
+        """Names of the demos that have a template."""
+        return demo_names(self.docs / "assets" / "demos")
+
+    @cached_property
+    def figures(self) -> dict[str, list[str]]:
+        """Keys of the figures of each evidence file, by its stem; none for a file that is no JSON object."""
+        found = {}
+        for path in sorted((self.docs / "evidence").glob("*.json")):
+            try:
+                found[path.stem] = list(json.loads(path.read_text("utf-8"))["figures"])
+            except (ValueError, KeyError, TypeError):
+                found[path.stem] = []
+        return found
+
+    @cached_property
+    def anchors(self) -> dict[str, set[str]]:
+        """The anchors of a page or notebook, filled by `links` as they are asked for."""
+        return {}
+
+
+class _Loader(yaml.SafeLoader):
+    """mkdocs.yml may hold `!ENV` and `!!python/…` tags; their values do not matter here."""
+
+
+_Loader.add_multi_constructor("", lambda loader, suffix, node: None)
+
+
+def _exclude_docs(config: Path) -> list[str]:
+    if not config.is_file():
+        return []
+    data = yaml.load(config.read_text("utf-8"), _Loader)
+    return str((data or {}).get("exclude_docs") or "").splitlines()
+
+
+def nearest(word: str, known: Iterable[str], form: str = "{}") -> str:
+    """`是不是要写 X` for the known word that looks most like `word`, else a list of all of them."""
+    known = list(known)
+    close = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.5)
+    if close:
+        return f"是不是要写 {form.format(next(name for name in known if name.lower() == close[0]))}"
+    return f"可以写 {'、'.join(form.format(name) for name in known)}" if known else "现在一个也没有"
+
+
+def code_lines(page: Page) -> set[int]:
+    """Lines that belong to a rendered fence, its own two marker lines included."""
+    lines: set[int] = set()
+    for fence in page.fences:
+        if not fence.commented:
+            lines.update(range(fence.line, (fence.end or len(page.lines)) + 1))
+    return lines
+
+
+def with_comments(page: Page) -> str:
+    """The page's text with fences and code spans blanked, comments kept; offsets and lines as in the page."""
+    inside = code_lines(page)
+    lines = [" " * len(line) if number in inside else line for number, line in enumerate(page.lines, 1)]
+    return CODE_SPAN.sub(blank, "\n".join(lines))
+
+
+def blank(match: re.Match) -> str:
+    """The match as spaces, lines kept."""
+    return re.sub(r"[^\n]", " ", match[0])

@@ -1,0 +1,218 @@
+"""Links, images and anchors. A link must reach a file of docs/, an anchor must be on the page that it names."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from markdown import Markdown
+from pymdownx.slugs import slugify
+
+from courseware.check.context import Context, nearest
+from courseware.dialect import mathml
+from courseware.doctest.blocks import chains
+from courseware.page import VALUE, Page
+from courseware.problem import Problem
+
+TEXT = r"\[(?P<text>(?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]"
+TARGET = r"\([ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<target>(?:[^()\s]|\([^()\s]*\))*))(?:\s+(?:\"[^\"]*\"|'[^']*'))?[ \t]*\)"
+LINK = re.compile(rf"(?<![!\\]){TEXT}{TARGET}")
+IMAGE = re.compile(rf"(?<!\\)!{TEXT}{TARGET}")
+DEFINITION = re.compile(r"^[ ]{0,3}\[(?!\^)(?P<text>[^\[\]\n]+)\]:[ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<target>\S+))", re.MULTILINE)
+RAW = re.compile(r"<(?P<tag>[a-z][\w-]*)\b(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>", re.IGNORECASE)
+ATTRIBUTE = re.compile(r"(?<![\w-])(?P<name>id|name|href|src|alt)\s*=\s*(?P<quote>[\"'])(?P<value>.*?)(?P=quote)", re.DOTALL)
+ATTR_LIST = re.compile(r"(?<![{\w\\^])\{:?[ ]*(?P<body>[^{}\n]*#[^{}\n]*)\}(?!\})")
+ATTR_ID = re.compile(r"(?:^|\s)#(?P<id>[^\s#.{}]+)")
+FOOTNOTE = re.compile(r"\[\^(?P<id>[^\]\s]+)\](?P<definition>:)?")
+SETEXT = re.compile(r"^(?P<text>[^\s#>|*+-][^\n]*)\n(?P<rule>=+|-+)[ \t]*$", re.MULTILINE)
+GENERATED = {"verification.json"}  # in the site only
+SCHEMES = {"http", "https", "mailto", "tel"}
+
+
+@dataclass(frozen=True)
+class Link:
+    line: int
+    target: str
+    raw: bool = False  # in raw HTML, which MkDocs does not rewrite
+    image: bool = False
+
+
+def prose_without_math(page: Page) -> str:
+    """Formulas and value references blanked: `[` and `(` mean something else there."""
+    text = VALUE.sub(lambda m: "0" * len(m[0]), page.prose)
+    for start, end, *_ in mathml.math_ranges(text):
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text
+
+
+def links_of(page: Page, prose: str) -> Iterator[Link]:
+    for pattern in (LINK, IMAGE, DEFINITION):
+        for match in pattern.finditer(prose):
+            target = match["angle"] if match["angle"] is not None else match["target"]
+            yield Link(page.line_of(match.start()), target, image=pattern is IMAGE)
+    for match in RAW.finditer(prose):
+        for attribute in ATTRIBUTE.finditer(match["attributes"]):
+            if attribute["name"].lower() in ("href", "src"):
+                yield Link(page.line_of(match.start()), attribute["value"], raw=True)
+
+
+def broken(page: Page, context: Context) -> Iterator[Problem]:
+    for link in links_of(page, prose_without_math(page)):
+        fault, remedy = _broken(link, page, context)
+        if fault:
+            yield Problem(page.path, link.line, fault, remedy)
+
+
+def _broken(link: Link, page: Page, context: Context) -> tuple[str, str]:
+    target, what = link.target.strip(), "图片" if link.image else "链接"
+    if not target:
+        return f"{what}没有目标", "在圆括号里写上页面或地址"
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return f"{what} {target} 不是有效的地址", "改正地址"
+    if parts.scheme or parts.netloc:
+        known = parts.scheme.lower() in SCHEMES or (parts.netloc and not parts.scheme)
+        return ("", "") if known else (f"{what} {target} 的协议不能用", "用 https:// 的地址，或 docs/ 里的文件")
+    path, anchor = unquote(parts.path), unquote(parts.fragment)
+    name = _resolve(path, link.raw, page, context)
+    if name not in context.files | GENERATED | {context.name(page)}:
+        return f"{what} {target} 指向不存在的文件", _suggest(path, name, context)
+    if anchor and name.endswith((".md", ".ipynb")):
+        known = anchors(name, context, page)
+        if anchor not in known:
+            where = "本页" if name == context.name(page) else f" {name} "
+            return f"{what} {target} 的锚点 #{anchor} 在{where}里不存在", f"改正锚点（{nearest(anchor, sorted(known))}），或在标题后加 {{#{anchor}}}"
+    return "", ""
+
+
+def _resolve(path: str, raw: bool, page: Page, context: Context) -> str:
+    """The file of docs/ that a target means; a raw HTML target is relative to the page's address in the site."""
+    name = context.name(page)
+    if not path:
+        return name
+    if path.startswith("/"):
+        return posixpath.normpath(path.lstrip("/"))
+    if not raw:
+        return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+    joined = posixpath.normpath(posixpath.join(_address(name), path))
+    return next((n for n in sorted(context.files) if n.endswith((".md", ".ipynb")) and _address(n) == joined), joined)
+
+
+def _address(name: str) -> str:
+    """Folder of a page in the site, as MkDocs' directory addresses have it: io.md is io/."""
+    folder, file = posixpath.split(name)
+    stem = posixpath.splitext(file)[0]
+    return posixpath.normpath(folder if stem in ("index", "README") else posixpath.join(folder, stem))
+
+
+def _suggest(path: str, name: str, context: Context) -> str:
+    for candidate in (f"{name}.md", f"{name}/index.md", posixpath.splitext(name)[0] + ".md"):
+        if candidate in context.files:
+            return f"链接到源文件：{candidate}"
+    return f"改正路径（{nearest(name, sorted(context.files))}）" if context.files else "改正路径"
+
+
+def anchors(name: str, context: Context, page: Page | None = None) -> set[str]:
+    """Every anchor of a page or notebook of docs/; `page` is the page in hand, which need not be a file yet."""
+    if page is None or context.name(page) != name:
+        page = context.pages.get(name)
+        if page is None and name.endswith(".md"):
+            return set()
+    key = page.text if page else name
+    if key not in context.anchors:
+        context.anchors[key] = _page_anchors(page, context) if page else _notebook_anchors(name, context)
+    return context.anchors[key]
+
+
+def _page_anchors(page: Page, context: Context) -> set[str]:
+    found = {id_ for _, id_ in explicit_ids(page)} | set(heading_ids(page))
+    found |= {f"block-{number}" for number in range(1, sum(len(chain.blocks) for chain in chains(page)) + 1)}
+    if re.search(r"^[ ]{0,3}\[VERIFICATION\][ \t]*$", page.prose, re.MULTILINE):
+        found |= {f"evidence-{name}" for name in context.figures}
+        found |= {f"evidence-{name}.json" for name in context.figures}
+    for match in FOOTNOTE.finditer(page.prose):
+        found |= {f"fn:{match['id']}", f"fnref:{match['id']}"}
+    return found
+
+
+def heading_ids(page: Page) -> list[str]:
+    """Ids as the table of contents gives them: Python-Markdown itself renders the headings, and nothing else."""
+    lines = [page.lines[heading.line - 1].strip() for heading in page.headings]
+    lines += [f"# {page.text[m.start('text') : m.end('text')]}" for m in SETEXT.finditer(page.prose)]
+    lines = [line for line in lines if not VALUE.search(line) or ATTR_LIST.search(line)]
+    if not lines:
+        return []
+    config = {"toc": {"slugify": slugify(case="lower")}, "pymdownx.arithmatex": {"generic": True}}
+    md = Markdown(extensions=["attr_list", "toc", "pymdownx.arithmatex"], extension_configs=config)
+    mathml.extend(md, None)
+    md.convert("\n\n".join(lines))
+    return list(_ids(md.toc_tokens))
+
+
+def _ids(tokens: list[dict]) -> Iterator[str]:
+    for token in tokens:
+        yield token["id"]
+        yield from _ids(token["children"])
+
+
+def _notebook_anchors(name: str, context: Context) -> set[str]:
+    """Jupyter's anchors: the heading with hyphens for spaces."""
+    try:
+        cells = json.loads((context.docs / name).read_text("utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    except (ValueError, KeyError, TypeError):
+        return set()
+    headings = re.findall(r"^#{1,6}[ \t]+(.+?)[ \t]*$", text, re.MULTILINE)
+    return {heading.replace(" ", "-") for heading in headings}
+
+
+def explicit_ids(page: Page) -> list[tuple[int, str]]:
+    """(line, id) of each `{#id}`, `id="…"` and `<a name="…">`, in order."""
+    prose, found = prose_without_math(page), []
+    for match in RAW.finditer(prose):
+        for attribute in ATTRIBUTE.finditer(match["attributes"]):
+            if attribute["name"].lower() == "id" or (attribute["name"].lower(), match["tag"].lower()) == ("name", "a"):
+                found.append((page.line_of(match.start("attributes") + attribute.start()), attribute["value"]))
+    for match in ATTR_LIST.finditer(prose):
+        for identifier in ATTR_ID.finditer(match["body"]):
+            found.append((page.line_of(match.start()), identifier["id"]))
+    return sorted(found)
+
+
+def duplicate_ids(page: Page, context: Context) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for line, identifier in explicit_ids(page):
+        if identifier in seen:
+            yield Problem(page.path, line, f"锚点 {identifier} 与第 {seen[identifier]} 行的重复", "换一个本页没有用过的名字")
+        elif re.fullmatch(r"block-\d+", identifier):
+            yield Problem(page.path, line, f"锚点 {identifier} 与代码块的编号冲突", "换一个名字，block-数字 留给代码块")
+        seen.setdefault(identifier, line)
+
+
+def alt_texts(page: Page, context: Context) -> Iterator[Problem]:
+    remedy = "用一句话写出图里有什么；纯装饰的图在 HTML 里写 alt=\"\""
+    prose = prose_without_math(page)
+    for match in IMAGE.finditer(prose):
+        if not page.text[match.start("text") : match.end("text")].strip():
+            yield Problem(page.path, page.line_of(match.start()), "图片没有替代文字", f"写成 ![说明](…)，{remedy}")
+    for match in RAW.finditer(prose):
+        names = {attribute["name"].lower() for attribute in ATTRIBUTE.finditer(match["attributes"])}
+        if match["tag"].lower() == "img" and "alt" not in names:
+            yield Problem(page.path, page.line_of(match.start()), "图片没有替代文字", f'加上 alt="说明"，{remedy}')
+
+
+def footnotes(page: Page, context: Context) -> Iterator[Problem]:
+    prose = prose_without_math(page)
+    defined = {m["id"] for m in re.finditer(r"^[ ]{0,3}\[\^(?P<id>[^\]\s]+)\]:", prose, re.MULTILINE)}
+    for match in FOOTNOTE.finditer(prose):
+        if not match["definition"] and match["id"] not in defined:
+            fault = f"脚注 [^{match['id']}] 没有定义"
+            yield Problem(page.path, page.line_of(match.start()), fault, f"在页末加一行 [^{match['id']}]: 说明")
+
+
+RULES = [broken, duplicate_ids, alt_texts, footnotes]

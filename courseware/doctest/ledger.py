@@ -1,0 +1,271 @@
+"""The ledger: what ran, where, when, on which source.
+
+Two files in the project's state folder. `runs.json` keeps what this machine has executed, by source hash, so that only
+what changed runs again. `ledger.json` is put together from it, the pages as they stand and the recorded evidence; it is
+all that rendering reads, and its "verification" part becomes the site's verification.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from courseware import evidence
+from courseware.doctest.blocks import Chain
+from courseware.environment import environment, versions
+from courseware.page import Page
+from courseware.problem import Problem
+from courseware.project import Project
+
+EMPTY = {"verification": {}, "chains": {}, "demos": {}, "evidence": {}}
+
+
+def write(path: Path, data: object) -> None:
+    """Replace a JSON file in one step: a reader or a killed build never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True) + "\n", "utf-8")
+    temporary.replace(path)
+
+
+def load(path: Path | str) -> dict:
+    """The assembled ledger, read again only when the file changed; empty parts where there is none yet."""
+    path = Path(path)
+    try:
+        stamp = path.stat()
+    except FileNotFoundError:
+        return EMPTY
+    return _load(str(path), stamp.st_mtime_ns, stamp.st_size)
+
+
+@lru_cache(maxsize=4)
+def _load(path: str, _mtime: int, _size: int) -> dict:
+    return json.loads(Path(path).read_text("utf-8"))
+
+
+class Runs:
+    """Local runs by source hash, of one environment: other versions begin anew."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        empty = {"versions": versions(), "chains": {}, "demos": {}, "notebooks": {}}
+        try:
+            data = json.loads(path.read_text("utf-8"))
+        except (FileNotFoundError, json.JSONDecodeError):
+            data = empty
+        self.data = data if data.get("versions") == empty["versions"] else empty
+
+    @classmethod
+    def of(cls, project: Project) -> Runs:
+        return cls(project.state / "runs.json")
+
+    def save(self, project: Project) -> None:
+        """Write the runs that the project as it stands still refers to."""
+        sources = {
+            "chains": {project.block_sources(chain)[-1] for _, chain in project.chains},
+            "demos": {project.demo_source(demo) for demo in project.demos.values()},
+            "notebooks": {project.notebook_source(path) for path in project.notebooks},
+        }
+        for part, kept in sources.items():
+            self.data[part] = {source: run for source, run in self.data[part].items() if source in kept}
+        write(self.path, self.data)
+
+    def add(self, part: str, source: str, result: dict) -> None:
+        self.data[part][source] = {**result, "environment": environment()}
+
+    def forget(self, project: Project, *, failures: bool) -> None:
+        """Drop runs that must be repeated: with `failures` all that failed, else those whose lines have moved."""
+        moved = {project.block_sources(chain)[-1]: chain_lines(chain) for _, chain in project.chains}
+        for part in ("chains", "demos", "notebooks"):
+            self.data[part] = {
+                source: run
+                for source, run in self.data[part].items()
+                if not failed(run) or not (failures or run.get("lines") != moved.get(source))
+            }
+
+    def chain(self, source: str, wanted: list[str]) -> dict | None:
+        """The run of a chain, unless it has none or never looked at a value that the page now wants."""
+        run = self.data["chains"].get(source)
+        if run and not failed(run) and any(spec not in run["values"] for spec in wanted):
+            return None
+        return run
+
+
+def chain_lines(chain: Chain) -> list[int]:
+    return [block.line for block in chain.blocks]
+
+
+def failed(run: dict) -> bool:
+    return any(block["status"] == "failed" for block in run.get("blocks", [])) or run.get("status") == "failed"
+
+
+def pending(project: Project, runs: Runs) -> dict[str, list]:
+    """What has no current record and has to run: chains, demos and notebooks."""
+    return {
+        "chains": [
+            chain
+            for page, chain in project.chains
+            if chain.kind == "runnable"
+            and runs.chain(project.block_sources(chain)[-1], project.wanted(page)) is None
+        ],
+        "demos": [d for d in project.demos.values() if project.demo_source(d) not in runs.data["demos"]],
+        "notebooks": [p for p in project.notebooks if project.notebook_source(p) not in runs.data["notebooks"]],
+    }
+
+
+def assemble(project: Project, runs: Runs) -> dict:
+    """The ledger of the project as it stands (see the module's docstring)."""
+    recorded = evidence.load(project.docs / "evidence")
+    chains, records = {}, []
+    for _, chain in project.chains:
+        entry = _chain_entry(project, chain, runs, recorded)
+        chains[chain.key] = entry
+        for block, record in zip(chain.blocks, entry["blocks"], strict=True):
+            records.append(
+                {
+                    "page": project.page_name(block.page),
+                    "heading": block.heading,
+                    "line": block.line,
+                    "kind": block.kind,
+                    "number": block.number,
+                    **{key: record[key] for key in ("status", "seconds", "output", "source", "environment")},
+                }
+            )
+    demos = {name: runs.data["demos"].get(project.demo_source(demo)) for name, demo in project.demos.items()}
+    return {
+        "verification": {
+            "environment": environment(),
+            "blocks": records,
+            "notebooks": [_notebook_record(project, path, runs) for path in project.notebooks],
+            "demos": _demo_records(project, demos),
+            "kernels": evidence.kernels(recorded),
+        },
+        "chains": chains,
+        "demos": {name: run for name, run in demos.items() if run},
+        "evidence": {name: _without_records(data) for name, data in recorded.items()},
+    }
+
+
+def _without_records(data: dict) -> dict:
+    return {key: value for key, value in data.items() if key not in ("blocks", "kernels")}
+
+
+def _chain_entry(project: Project, chain: Chain, runs: Runs, recorded: dict) -> dict:
+    sources = project.block_sources(chain)
+    run = runs.data["chains"].get(sources[-1])
+    if chain.kind == "skeleton":
+        from courseware.doctest.execute import compile_result
+
+        run = {**compile_result(chain), "environment": environment()}
+    blocks = []
+    for index, (block, source) in enumerate(zip(chain.blocks, sources, strict=True)):
+        record = {"status": "not-executed", "seconds": None, "output": "", "error": None, "environment": None}
+        if run:
+            record = {**run["blocks"][index], "environment": run["environment"]}
+        elif block.kind == "cuda":
+            record |= evidence.block(recorded, project.page_name(block.page), block.heading, source)
+        blocks.append({**record, "source": source})
+    texts = {spec: value and value.get("text") for spec, value in (run or {}).get("values", {}).items()}
+    return {"blocks": blocks, "values": texts}
+
+
+def _notebook_record(project: Project, path: Path, runs: Runs) -> dict:
+    source = project.notebook_source(path)
+    run = runs.data["notebooks"].get(source, {"status": "not-executed", "seconds": None, "environment": None})
+    kept = {key: run[key] for key in ("status", "seconds", "environment")}
+    return {"page": path.relative_to(project.docs).as_posix(), **kept, "source": source}
+
+
+def _demo_records(project: Project, demos: dict[str, dict | None]) -> list[dict]:
+    """One record per place where a page shows a demo."""
+    return [
+        {
+            "page": project.page_name(page.path),
+            "name": name,
+            "line": container.line,
+            "status": (demos[name] or {}).get("status", "not-executed"),
+            "source": project.demo_source(project.demos[name]),
+        }
+        for page in project.pages
+        for container in page.containers
+        if container.name == "demo" and (name := container.title.split(maxsplit=1)[0] if container.title else "") in demos
+    ]
+
+
+def problems(project: Project, runs: Runs) -> list[Problem]:
+    """What failed when the project ran, each with its place."""
+    return [
+        *_block_problems(project, runs),
+        *(p for page in project.pages for p in _value_problems(project, page, runs)),
+        *_demo_problems(project, runs),
+        *_notebook_problems(project, runs),
+    ]
+
+
+def _block_problems(project: Project, runs: Runs) -> list[Problem]:
+    from courseware.doctest.execute import compile_result
+
+    found = []
+    for _, chain in project.chains:
+        run = runs.data["chains"].get(project.block_sources(chain)[-1])
+        if chain.kind == "skeleton":
+            run = compile_result(chain)
+        for block, record in zip(chain.blocks, run["blocks"] if run else [], strict=bool(run)):
+            if record["status"] == "failed":
+                last = record["error"].rstrip().splitlines()[-1].rstrip("。")
+                remedy = "改好这个代码块或它引用的模块"
+                found.append(Problem(block.page, block.line, f"代码块失败：{last}", remedy, record["error"]))
+            elif run and record["error"]:
+                found.append(Problem(block.page, block.line, record["error"].rstrip("。"), "先改好上一块"))
+    return found
+
+
+def _value_problems(project: Project, page: Page, runs: Runs) -> list[Problem]:
+    """A value that no chain bound, that two chains bound differently, or that its format does not fit."""
+    found = []
+    entries = [runs.data["chains"].get(project.block_sources(c)[-1], {}) for p, c in project.chains if p is page]
+    lines = {spec: line for line, what, spec in reversed(page.values) if what == "value"}
+    for spec in project.wanted(page):
+        bound = [entry["values"][spec] for entry in entries if entry.get("values", {}).get(spec)]
+        texts = {value["text"] for value in bound if "text" in value}
+        errors = [value["error"] for value in bound if "error" in value]
+        name = spec.partition(":")[0]
+        line = lines.get(spec) or _key_line(page, name)
+        if errors:
+            found.append(Problem(page.path, line, f"值 {spec} 无法写出：{errors[0]}", "换一个适合其类型的格式"))
+        elif len(texts) > 1:
+            fault = f"值 {name} 在两个代码块里不同（{'、'.join(sorted(texts))}）"
+            found.append(Problem(page.path, line, fault, "给其中一个换个名字"))
+        elif not texts and not any(failed(entry) for entry in entries):
+            found.append(Problem(page.path, line, f"值 {name} 没有被任何可运行代码块赋值", "在本页的代码块里给它赋值，或改正名字"))
+    return found
+
+
+def _key_line(page: Page, name: str) -> int:
+    import re
+
+    match = re.search(rf"答案\s*[:：]\s*=\s*{re.escape(name)}\b", page.prose)
+    return page.line_of(match.start()) if match else 1
+
+
+def _demo_problems(project: Project, runs: Runs) -> list[Problem]:
+    found = []
+    for demo in project.demos.values():
+        run = runs.data["demos"].get(project.demo_source(demo))
+        if run and run["status"] == "failed":
+            fault = f"演示 {demo.name} 的数据没有算出来：{run['error'].splitlines()[-1]}"
+            remedy = f"改好 {demo.call} 或它的参数"
+            found.append(Problem(project.shown(demo.template), 1, fault, remedy, run["error"]))
+    return found
+
+
+def _notebook_problems(project: Project, runs: Runs) -> list[Problem]:
+    found = []
+    for path in project.notebooks:
+        run = runs.data["notebooks"].get(project.notebook_source(path))
+        if run and run["status"] == "failed":
+            fault = f"笔记本的第 {run['cell']} 个代码单元失败：{run['error'].splitlines()[-1]}"
+            found.append(Problem(project.shown(path), 1, fault, "改好这个单元", run["error"]))
+    return found

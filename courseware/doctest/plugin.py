@@ -1,0 +1,179 @@
+"""pytest plugin: run the blocks that pytest-codeblocks collects, each chain in its own process, a few at a time.
+
+`pytest --codeblocks docs` runs what this machine can. Kinds become marks (`cuda`, `skeleton`) at collection, so that
+`-m "not cuda"` and xdist see them. With `--ledger FILE` chains with a current record are not run again, and what runs
+is recorded there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from courseware.doctest.blocks import chains
+from courseware.doctest.execute import SECONDS, chain_result, chain_task, compile_result
+from courseware.doctest.fingerprint import libraries
+from courseware.doctest.ledger import Runs, chain_lines, failed
+from courseware.doctest.pool import Pool
+from courseware.environment import LIBRARIES, has_gpu
+from courseware.page import PageError, read
+from courseware.project import Project
+
+SESSION = pytest.StashKey["Session"]()
+
+
+class BlockFailure(Exception):
+    """A block failed; the message holds the page, the line and the block's own traceback."""
+
+
+class Session:
+    """What one pytest run shares: the project, the pool and, with --ledger, the runs."""
+
+    def __init__(self, config: pytest.Config):
+        self.project = Project(config.rootpath)
+        self.pool = Pool()
+        self.seconds = config.option.block_seconds
+        ledger = config.option.ledger
+        self.runs = Runs(Path(ledger)) if ledger else None
+        self.pages: dict[Path, tuple] = {}
+
+    def page(self, path: Path) -> tuple:
+        """The page at `path` and its chains by the line of their first fence."""
+        if path not in self.pages:
+            page = read(path, self.project.shown(path))
+            self.pages[path] = page, {chain.line: chain for chain in chains(page)}
+        return self.pages[path]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("courseware")
+    group.addoption("--ledger", metavar="FILE", help="skip blocks with a current record in FILE and record the others")
+    group.addoption(
+        "--block-seconds", type=float, default=SECONDS, metavar="S", help="limit of time for a chain of blocks (60)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cuda: a block that needs an NVIDIA GPU")
+    config.addinivalue_line("markers", "skeleton: a block that is compiled and not run")
+    if getattr(config.option, "codeblocks", False):
+        config.stash[SESSION] = Session(config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SESSION in config.stash:
+        config.stash[SESSION].pool.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give a block of pytest-codeblocks its chain, its marks and our way to run it."""
+    session = item.config.stash.get(SESSION, None)
+    block = getattr(item, "obj", None)
+    if session is None or not hasattr(block, "lineno"):
+        return
+    item.runtest = lambda: _run(item)
+    item.repr_failure = lambda excinfo, style=None: (
+        str(excinfo.value) if excinfo.errisinstance(BlockFailure) else pytest.Item.repr_failure(item, excinfo)
+    )
+    item.task, item.chain = None, None
+    item.fault = None
+    try:
+        page, by_line = session.page(item.path)
+    except PageError as error:
+        item.fault = str(error)
+        return
+    item.chain = by_line.get(block.lineno)
+    if item.chain is None:
+        item.fault = (
+            f"{page.path}:{block.lineno}: 这个围栏（{block.syntax}）没有类型，不会渲染成代码块；"
+            "首行应为 # 类型：【Runnable】等，命令用 ```console"
+        )
+        return
+    item.wanted = session.project.wanted(page)
+    if item.chain.kind in ("cuda", "skeleton"):
+        item.add_marker(item.chain.kind)
+    if item.chain.kind == "cuda" and not has_gpu():
+        item.add_marker(pytest.mark.skip(reason="这台机器没有 NVIDIA GPU"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --ledger, leave out the chains whose record is current."""
+    session = config.stash.get(SESSION, None)
+    if session is None or session.runs is None:
+        return
+    current = [item for item in items if _current(session, item)]
+    if current:
+        config.hook.pytest_deselected(items=current)
+        items[:] = [item for item in items if item not in current]
+
+
+def _current(session: Session, item: pytest.Item) -> bool:
+    chain = getattr(item, "chain", None)
+    if chain is None or chain.kind == "skeleton":
+        return False
+    return session.runs.chain(session.project.block_sources(chain)[-1], item.wanted) is not None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Hand every chain to the pool before the first is asked for: they run side by side, pytest reports in order."""
+    ours = session.config.stash.get(SESSION, None)
+    if ours is None or session.config.option.collectonly:
+        return
+    items = [i for i in session.items if _runs(i)]
+    preload(libraries([code for i in items for code in i.chain.codes], ours.project.sources, LIBRARIES))
+    if hasattr(session.config, "workerinput"):
+        return  # under xdist each worker is given its items one by one
+    for item in items:
+        ours.pool.submit(_task(ours, item))
+
+
+def preload(names: list[str]) -> None:
+    """Import the heavy libraries once; the children inherit them. No torch operation may follow in this process."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass  # the block that needs it says so itself
+
+
+def _runs(item: pytest.Item) -> bool:
+    chain = getattr(item, "chain", None)
+    return chain is not None and chain.kind != "skeleton" and not item.get_closest_marker("skip")
+
+
+def _task(session: Session, item: pytest.Item):
+    if item.task is None:
+        item.task = chain_task(item.chain, session.project.root, item.wanted, session.seconds)
+    return item.task
+
+
+def _run(item: pytest.Item) -> None:
+    session = item.config.stash[SESSION]
+    if item.fault:
+        raise BlockFailure(item.fault)
+    if item.chain.kind == "skeleton":
+        result = compile_result(item.chain)
+    else:
+        result = chain_result(item.chain, session.pool.wait(_task(session, item)))
+        if session.runs:
+            source = session.project.block_sources(item.chain)[-1]
+            session.runs.add("chains", source, {**result, "lines": chain_lines(item.chain)})
+        if result["stderr"] and not failed(result):
+            item.add_report_section("call", "stderr", result["stderr"])
+    faults = [
+        f"{block.page}:{block.line}: 代码块失败（{block.heading or '无标题'}）：\n{record['error']}"
+        for block, record in zip(item.chain.blocks, result["blocks"], strict=True)
+        if record["status"] in ("failed", "not-executed")
+    ]
+    if faults:
+        raise BlockFailure("\n".join(faults))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    ours = session.config.stash.get(SESSION, None)
+    if ours is not None and ours.runs is not None:
+        ours.runs.save(ours.project)

@@ -1,0 +1,206 @@
+"""The one MkDocs hook: check and run before a build, stage the build, swap it in when all of it succeeded.
+
+Events, in the order MkDocs fires them:
+  on_config      a build goes to a staging folder; under `serve` strictness is off
+  on_pre_build   checker and runner; the ledger is put together; a build with any problem ends here
+  on_files       executed notebooks take the place of their sources; verification.json
+  on_page_content  under `serve` a page shows its own problems; a notebook's page loses its inlined styles
+  on_post_build  links and anchors of the built pages; the search index in plain UTF-8
+  on_shutdown    the staged site replaces the last good one
+"""
+
+from __future__ import annotations
+
+import fcntl
+import html
+import json
+import logging
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import Abort
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from mkdocs.utils import CountHandler
+
+from courseware import links
+from courseware.check import check
+from courseware.doctest.ledger import Runs, assemble, pending, problems, write
+from courseware.problem import Problem
+from courseware.project import Project
+
+log = logging.getLogger("mkdocs.courseware")
+
+
+class Build:
+    """One build: where it is staged, what it found. MkDocs loads hooks anew for each configuration."""
+
+    serving = False
+    reached_end = False
+    final: Path  # the site that readers get
+    staging: Path
+    lock = None
+    project: Project
+    problems: list[Problem] = []
+    ledger: dict = {}
+
+
+def on_config(config: MkDocsConfig) -> None:
+    context = click.get_current_context(silent=True)
+    # `serve --clean` announces itself as a build, so the command line decides
+    Build.serving = context is not None and context.info_name == "serve"
+    if Build.serving:
+        _forgive_warnings()
+        return
+    if logging.getLogger("mkdocs").getEffectiveLevel() > logging.WARNING:
+        raise Abort("-q 会连警告一起藏起来，坏链接就会混进站点；请去掉 -q 再构建")
+    Build.final = Path(config.site_dir)
+    Build.staging = Build.final.with_name(f".{Build.final.name}.staging")
+    _lock(Build.final)
+    _recover(Build.final)
+    config.site_dir = str(Build.staging)
+
+
+@event_priority(100)
+def on_pre_build(config: MkDocsConfig) -> None:
+    project = Build.project = Project(Path(config.config_file_path).parent, Path(config.docs_dir))
+    runner = _start_runner(project)
+    found = check(project.docs, root=project.root)
+    _wait_for(runner)
+    runs = Runs.of(project)
+    found = sorted({*found, *problems(project, runs)})
+    Build.ledger = assemble(project, runs)
+    write(project.state / "ledger.json", Build.ledger)
+    Build.problems = found
+    for problem in found:
+        (log.warning if Build.serving else log.error)(str(problem))
+    if found and not Build.serving:
+        raise Abort(f"构建中止：共 {len(found)} 处问题，上一次的站点没有改动")
+
+
+@event_priority(100)  # before mkdocs-jupyter looks at the files
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    for path in Build.project.notebooks:
+        executed = Build.project.state / "notebooks" / path.relative_to(Build.project.docs)
+        uri = path.relative_to(Build.project.docs).as_posix()
+        if executed.exists() and (original := files.get_file_from_path(uri)):
+            files.remove(original)
+            files.append(File.generated(config, uri, abs_src_path=str(executed), inclusion=original.inclusion))
+    report = json.dumps(Build.ledger["verification"], ensure_ascii=False, indent=1)
+    files.append(File.generated(config, "verification.json", content=report))
+    return files
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    if page.file.src_uri.endswith(".ipynb"):
+        html = _trimmed(html)
+    return _problem_box(page) + html
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    site = Path(config.site_dir)
+    _unescape(site / "search" / "search_index.json")
+    if Build.serving:
+        return
+    broken = links.check(site, Build.project, Build.ledger["verification"]["blocks"])
+    for problem in broken:
+        log.error(str(problem))
+    if broken:
+        raise Abort(f"构建中止：共 {len(broken)} 处问题，上一次的站点没有改动")
+    Build.reached_end = True
+
+
+def on_shutdown() -> None:
+    """Last event of a build. A strict abort comes after on_post_build, hence the look at the exception going on."""
+    if Build.serving or Build.lock is None:
+        return
+    if Build.reached_end and sys.exc_info()[0] is None:
+        _swap(Build.staging, Build.final)
+    else:
+        shutil.rmtree(Build.staging, ignore_errors=True)
+    Build.lock.close()
+
+
+def _forgive_warnings() -> None:
+    logger = logging.getLogger("mkdocs")
+    for handler in [h for h in logger.handlers if isinstance(h, CountHandler)]:
+        logger.removeHandler(handler)
+
+
+def _lock(final: Path) -> None:
+    """One build at a time for a site; the lock goes with the process, however that ends."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    Build.lock = open(final.with_name(f".{final.name}.lock"), "w")
+    try:
+        fcntl.flock(Build.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        Build.lock = None
+        raise Abort(f"另一个构建正在写 {final}；等它结束，或用 --site-dir 换一个文件夹") from None
+
+
+def _old(final: Path) -> Path:
+    return final.with_name(f".{final.name}.old")
+
+
+def _recover(final: Path) -> None:
+    """A build killed between the two renames of a swap left the last good site aside: put it back."""
+    if _old(final).exists():
+        if final.exists():
+            shutil.rmtree(_old(final))
+        else:
+            _old(final).rename(final)
+
+
+def _swap(staging: Path, final: Path) -> None:
+    if final.exists():
+        final.rename(_old(final))
+    staging.rename(final)
+    shutil.rmtree(_old(final), ignore_errors=True)
+
+
+def _start_runner(project: Project) -> subprocess.Popen | None:
+    """The runner in a process of its own, when anything is due: MkDocs' process never imports torch."""
+    runs = Runs.of(project)
+    runs.forget(project, failures=not Build.serving)
+    due = pending(project, runs)
+    if not any(due.values()):
+        return None
+    log.info("运行：" + "，".join(f"{len(items)} 项 {name}" for name, items in due.items() if items))
+    command = [sys.executable, "-m", "courseware.doctest", str(project.root), f"--docs={project.docs}"]
+    if not Build.serving:
+        command.append("--retry")
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=project.root)
+
+
+def _wait_for(runner: subprocess.Popen | None) -> None:
+    """Failures are read from the ledger; a runner that could not even write it is an error of its own."""
+    if runner is None:
+        return
+    output, _ = runner.communicate()
+    if runner.returncode not in (0, 1):
+        raise Abort(f"代码块的执行器异常退出（{runner.returncode}）：\n{output}")
+    log.debug(output)
+
+
+def _problem_box(page: Page) -> str:
+    """Under serve: what is wrong on this page, on this page."""
+    mine = [p for p in Build.problems if (Build.project.root / p.path) == Path(Build.project.docs, page.file.src_uri)]
+    items = "".join(f"<li><pre>{html.escape(str(problem))}</pre></li>" for problem in mine)
+    return f'<div class="course-problems" role="alert"><p>本页有 {len(mine)} 处问题</p><ul>{items}</ul></div>' if mine else ""
+
+
+def _trimmed(content: str) -> str:
+    """mkdocs-jupyter inlines 600 KB of styles and scripts, one of which names a CDN; ours are in assets/css."""
+    return re.sub(r"<(style|script)\b[^>]*>.*?</\1>", "", content, flags=re.DOTALL)
+
+
+def _unescape(index: Path) -> None:
+    """The search index is fetched whole: Chinese written as \\u escapes doubles it."""
+    if index.exists():
+        index.write_text(json.dumps(json.loads(index.read_text("utf-8")), ensure_ascii=False, separators=(",", ":")), "utf-8")

@@ -1,0 +1,115 @@
+"""A course project on disk: its pages, notebooks and demos, whatever chapter they teach."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from courseware.doctest.blocks import Chain, chains, wanted_values
+from courseware.doctest.fingerprint import Sources
+from courseware.page import Page, PageError, read
+
+DEMO_DATA = re.compile(r"\{#-?\s*data:\s*(?P<call>[\w.]+)\s*(?P<arguments>\{.*\})?\s*-?#\}")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo's static figure: the call that computes its data, named in the template's first line."""
+
+    name: str
+    template: Path
+    call: str  # dotted name of the function, "" when the first line does not say
+    arguments: dict | None  # None when they are no JSON object
+
+    @property
+    def module(self) -> str:
+        return self.call.rpartition(".")[0]
+
+
+class Project:
+    """`root` holds docs/, snippets/ and kernels/. Everything is read once; make a new Project to read again."""
+
+    def __init__(self, root: Path, docs: Path | None = None):
+        self.root = root.resolve()
+        self.docs = (docs or self.root / "docs").resolve()
+        self.unreadable: list[PageError] = []
+
+    @property
+    def state(self) -> Path:
+        """Folder of the working ledger; outside docs/, where each write would start another rebuild."""
+        return self.root / ".courseware"
+
+    @cached_property
+    def sources(self) -> Sources:
+        return Sources(self.root)
+
+    def shown(self, path: Path) -> str:
+        """The path as messages name it: from the root where it lies below it."""
+        return os.path.relpath(path, self.root) if path.is_relative_to(self.root) else str(path)
+
+    def page_name(self, path: str) -> str:
+        """`page` of a record, relative to docs/, from a path as messages show it."""
+        return Path(os.path.relpath(self.root / path, self.docs)).as_posix()
+
+    def files(self, pattern: str) -> list[Path]:
+        """Files of docs/ that match, hidden folders left out."""
+        found = sorted(self.docs.rglob(pattern))
+        return [p for p in found if not any(part.startswith(".") for part in p.relative_to(self.docs).parts)]
+
+    @cached_property
+    def pages(self) -> list[Page]:
+        found = []
+        for path in self.files("*.md"):
+            try:
+                found.append(read(path, self.shown(path)))
+            except PageError as error:
+                self.unreadable.append(error)
+        return found
+
+    @cached_property
+    def chains(self) -> list[tuple[Page, Chain]]:
+        return [(page, chain) for page in self.pages for chain in chains(page)]
+
+    def wanted(self, page: Page) -> list[str]:
+        return wanted_values(page)
+
+    def block_sources(self, chain: Chain) -> list[str]:
+        """Source hash of each block of a chain: its code, those it continues, the modules they reach."""
+        codes = chain.codes
+        pinned = [block.expected or "" for block in chain.blocks]
+        return [
+            self.sources.source(*codes[: end + 1], kind=chain.kind + "\0".join(pinned[: end + 1]))
+            for end in range(len(codes))
+        ]
+
+    @cached_property
+    def notebooks(self) -> list[Path]:
+        return self.files("*.ipynb")
+
+    def notebook_source(self, path: Path) -> str:
+        """Hash over the code cells; text cells and old outputs do not make a record stale."""
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        return self.sources.source(*codes, kind="notebook")
+
+    @cached_property
+    def demos(self) -> dict[str, Demo]:
+        found = {}
+        for path in sorted((self.docs / "assets" / "demos").glob("*.html.j2")):
+            with path.open(encoding="utf-8") as lines:
+                match = DEMO_DATA.match(lines.readline())
+            name = path.name.removesuffix(".html.j2")
+            try:
+                arguments = json.loads(match["arguments"] or "{}") if match else {}
+            except json.JSONDecodeError:
+                arguments = None
+            found[name] = Demo(name, path, match["call"] if match else "", arguments)
+        return found
+
+    def demo_source(self, demo: Demo) -> str:
+        call = f"import {demo.module}\n{demo.call}(**{demo.arguments!r})" if demo.module else ""
+        return self.sources.source(call, kind="demo")
