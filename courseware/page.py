@@ -24,7 +24,7 @@ QUIZ_PART = re.compile(
 )
 KIND_LINE = re.compile(r"\s*#\s*类型\s*[：:]\s*(?P<rest>.*)$")
 KIND = re.compile(r"【(?P<label>[^】]*)】\s*(?P<note>.*)$")
-VALUE = re.compile(r"\{\{\s*(?P<what>value|record)\s*:(?P<spec>[^{}]*)\}\}")
+VALUE = re.compile(r"\{\{\s*(?P<what>value|record)\s*:(?P<spec>[^{}\n]*)\}\}")
 LISTING = re.compile(r"\s*-+8<-+\s+(?P<quote>[\"'])(?P<target>.+?)(?P=quote)\s*$")
 
 KINDS = {"Runnable": "runnable", "Runnable on CUDA": "cuda", "Skeleton": "skeleton"}

@@ -36,6 +36,7 @@ def standard_attention(Q, K, V, *, causal=False):
     return P @ V
 
 
+# --8<-- [start:tiled]
 def tiled_attention(Q, K, V, q_tile=4, k_tile=4, *, causal=False, trace=None):
     """As `standard_attention`, same arguments, dtypes and errors, one [q_tile, k_tile] tile of scores at a time.
 
@@ -52,10 +53,11 @@ def tiled_attention(Q, K, V, q_tile=4, k_tile=4, *, causal=False, trace=None):
         for j, col in enumerate(range(0, seen, k_tile)):
             S_ij = scores(Q_i, K[col : col + k_tile], row, col, offset)
             state = update(state, S_ij, V[col : col + k_tile])
-            if trace is not None:
-                trace.append(TileStep(i, j, *map(np.copy, state)))
+            if trace is not None:  # every update makes new arrays, so no copy is needed
+                trace.append(TileStep(i, j, *state))
         O[row : row + q_tile] = finish(state)  # written once; EMPTY, the state of a tile without keys, gives 0
     return O
+# --8<-- [end:tiled]
 
 
 def scores(Q, K, row, col, offset):

@@ -20,6 +20,7 @@ class Pass(NamedTuple):
     writes: dict
 
 
+# --8<-- [start:naive_forward]
 def naive_forward(S, d):
     """The three passes of decomposed attention, together 4 S^2 + 4 S d elements. ValueError: sizes below 1."""
     positive(S=S, d=d)
@@ -29,6 +30,7 @@ def naive_forward(S, d):
         Pass("P = softmax(S)", {"S": s}, {"P": s}),
         Pass("O = PV", {"P": s, "V": x}, {"O": x}),
     ]
+# --8<-- [end:naive_forward]
 
 
 def naive_backward(S, d):

@@ -14,7 +14,8 @@ from courseware.check.context import Context
 from courseware.page import Page, scan
 from courseware.problem import Problem
 
-RULES = [*containers.RULES, *quizzes.RULES, *code.RULES, *directives.RULES, *listings.RULES, *values.RULES, *links.RULES]
+SUBJECTS = [containers, quizzes, code, directives, listings, values, links]
+RULES = [rule for subject in SUBJECTS for rule in subject.RULES]
 
 
 def check(docs: Path, *, root: Path | None = None) -> list[Problem]:

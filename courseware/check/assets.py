@@ -65,7 +65,8 @@ def _call(root: Path, call: str, arguments: str) -> tuple[str, str]:
 def _fit(call: str, arguments: ast.arguments, given: set[str]) -> tuple[str, str]:
     positional = [a.arg for a in arguments.posonlyargs + arguments.args]
     keyword = {a.arg: default for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults)}
-    needed = positional[: len(positional) - len(arguments.defaults)] + [a for a, default in keyword.items() if not default]
+    needed = positional[: len(positional) - len(arguments.defaults)]
+    needed += [name for name, default in keyword.items() if default is None]
     unknown = sorted(given - {*positional, *keyword}) if not arguments.kwarg else []
     missing = [name for name in needed if name not in given]
     if unknown:

@@ -1,4 +1,4 @@
-"""Fences: each Python block has a kind, is valid Python, and is the same block to us, to the page and to pytest-codeblocks."""
+"""Fences: each Python block has a kind, is valid Python, and is the same to page, runner and pytest-codeblocks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,11 @@ def hidden(page: Page, context: Context) -> Iterator[Problem]:
                 yield Problem(page.path, number, "代码块里的这一行会被当成它的结尾", remedy_here)
     rendered = code_lines(page) | {fence.line for fence in page.fences}
     for number, line in enumerate(page.lines, 1):
-        if number not in rendered and line.lstrip().startswith("```") and "`" not in line.strip().lstrip("`"):
+        if number in rendered or not line.lstrip().startswith("```"):
+            continue
+        if "`" in line.strip().lstrip("`"):
+            yield Problem(page.path, number, "行首的 ``` 会被 pytest-codeblocks 当成代码块的开头", "行内代码用一个反引号，或不放在行首")
+        else:
             yield Problem(page.path, number, "缩进太深的代码块不会显示为代码块，却会被收集执行", "让它与所在的正文左对齐")
 
 

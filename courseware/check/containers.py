@@ -1,4 +1,4 @@
-"""Colon rows: a container that is unknown, open to the end, closed twice, or whose body would turn into something else."""
+"""Colon rows: a container that is unknown, open to the end, closed twice, or whose body would turn into options."""
 
 from __future__ import annotations
 
@@ -107,6 +107,8 @@ def related(page: Page, context: Context) -> Iterator[Problem]:
 
 
 def _related(page: Page, container: Container) -> Iterator[Problem]:
+    if container.title:
+        yield Problem(page.path, container.line, "related 没有标题，这里的字不会显示", "删去 :::related 后面的字")
     remedy = "每行写成 依赖 | 第 7 章 Attention, 第 15 章 … 或 用于 | …"
     found = parse_related(page, container)
     if not found.rows and not found.other:

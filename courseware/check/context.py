@@ -93,27 +93,31 @@ def _exclude_docs(config: Path) -> list[str]:
     return str((data or {}).get("exclude_docs") or "").splitlines()
 
 
-def nearest(word: str, known: Iterable[str], form: str = "{}") -> str:
-    """`是不是要写 X` for the known word that looks most like `word`, else a list of all of them."""
-    known = list(known)
-    close = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.5)
+def nearest(word: str, known: Iterable[str], form: str = "{}", most: int = 8) -> str:
+    """`是不是要写 X` for the known word that looks most like `word`, else a list of them, `most` at the most."""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     if close:
-        return f"是不是要写 {form.format(next(name for name in known if name.lower() == close[0]))}"
-    return f"可以写 {'、'.join(form.format(name) for name in known)}" if known else "现在一个也没有"
+        return f"是不是要写 {form.format(names[close[0]])}"
+    shown = [form.format(name) for name in names.values()]
+    if not shown:
+        return "现在一个也没有"
+    return f"可以写 {'、'.join(shown[:most])}{' …' if len(shown) > most else ''}"
 
 
-def code_lines(page: Page) -> set[int]:
-    """Lines that belong to a rendered fence, its own two marker lines included."""
+def code_lines(page: Page, markers: str = "`~") -> set[int]:
+    """Lines that belong to a rendered fence with one of these markers, its own two marker lines included."""
     lines: set[int] = set()
     for fence in page.fences:
-        if not fence.commented:
+        if not fence.commented and fence.marker[0] in markers:
             lines.update(range(fence.line, (fence.end or len(page.lines)) + 1))
     return lines
 
 
 def with_comments(page: Page) -> str:
-    """The page's text with fences and code spans blanked, comments kept; offsets and lines as in the page."""
-    inside = code_lines(page)
+    """The text as pytest-codeblocks looks for its marks: backtick fences and code spans blanked, comments kept (and
+    tilde fences, which it does not know). Offsets and lines as in the page."""
+    inside = code_lines(page, "`")
     lines = [" " * len(line) if number in inside else line for number, line in enumerate(page.lines, 1)]
     return CODE_SPAN.sub(blank, "\n".join(lines))
 

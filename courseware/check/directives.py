@@ -11,18 +11,25 @@ from courseware.doctest.blocks import directive, following_fence
 from courseware.page import Comment, Fence, Page
 from courseware.problem import Problem
 
-MARK = re.compile(r"<!--[-\s]*(?P<what>pytest-codeblocks:|pytest\.mark\.)(?P<word>[^\n]*?)[-\s]*-->")
+MARK = re.compile(r"<!--[-\s]*(?P<what>pytest-codeblocks:|pytest\.mark\.)(?P<word>[^\n]*?)[- \t]*-->")
 ALONE = re.compile(r"[ \t]*<!--(?:(?!-->).)*-->[ \t]*")
 ALLOWED = ("cont", "expected-output")
 REFUSED = re.compile(r"skip|skipif\b.*|skipfile|xfail|expect-error|expect-exception|importorskip\b.*")
+ANY = re.compile(r"<!--[-\s]*pytest\b")
 FORM = "<!--pytest-codeblocks:{}-->"
 
 
 def words(page: Page, context: Context) -> Iterator[Problem]:
     """Marks that hide a failure, that do not exist, or that share their line with text."""
     text = with_comments(page)
-    for match in MARK.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
+    understood = {match.start(): match for match in MARK.finditer(text)}
+    for found in ANY.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        match = understood.get(found.start())
+        if match is None:
+            fault = f"看不懂的标记 {page.lines[line - 1].strip()}"
+            yield Problem(page.path, line, fault, f"写成一整行 {' 或 '.join(map(FORM.format, ALLOWED))}")
+            continue
         word = match["word"].strip("- ")
         if match["what"] == "pytest.mark." or REFUSED.fullmatch(word):
             shown = ("pytest.mark." if match["what"] == "pytest.mark." else "") + word
@@ -33,7 +40,8 @@ def words(page: Page, context: Context) -> Iterator[Problem]:
         elif not ALONE.fullmatch(page.lines[line - 1]):
             yield Problem(page.path, line, f"标记 {word} 的同一行还有别的文字", f"让 {FORM.format(word)} 单独占一行")
         elif line not in {mark.line for mark in page.comments}:
-            yield Problem(page.path, line, f"标记 {word} 放在不起作用的地方", "放到代码块前面单独一行，不要缩进成代码或放进别的注释")
+            fault = f"标记 {word} 在别的注释或 ~ 围栏里，页面看不到它，pytest-codeblocks 却会照办"
+            yield Problem(page.path, line, fault, "放到代码块正上方，单独占一行")
 
 
 def places(page: Page, context: Context) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from markdown import Markdown
@@ -14,20 +15,25 @@ from pymdownx.slugs import slugify
 
 from courseware.check.context import Context, nearest
 from courseware.dialect import mathml
+from courseware.dialect.values import anchor
 from courseware.doctest.blocks import chains
 from courseware.page import VALUE, Page
 from courseware.problem import Problem
 
 TEXT = r"\[(?P<text>(?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]"
-TARGET = r"\([ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<target>(?:[^()\s]|\([^()\s]*\))*))(?:\s+(?:\"[^\"]*\"|'[^']*'))?[ \t]*\)"
+PLACE = r"(?:<(?P<angle>[^<>\n]*)>|(?P<target>(?:[^()\s]|\([^()\s]*\))*))"
+TARGET = rf"\([ \t]*{PLACE}(?:\s+(?:\"[^\"]*\"|'[^']*'))?[ \t]*\)"
 LINK = re.compile(rf"(?<![!\\]){TEXT}{TARGET}")
 IMAGE = re.compile(rf"(?<!\\)!{TEXT}{TARGET}")
-DEFINITION = re.compile(r"^[ ]{0,3}\[(?!\^)(?P<text>[^\[\]\n]+)\]:[ \t]*(?:<(?P<angle>[^<>\n]*)>|(?P<target>\S+))", re.MULTILINE)
+DEFINITION = re.compile(rf"^[ ]{{0,3}}\[(?!\^)(?P<text>[^\[\]\n]+)\]:[ \t]*(?=\S){PLACE}", re.MULTILINE)
 RAW = re.compile(r"<(?P<tag>[a-z][\w-]*)\b(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>", re.IGNORECASE)
-ATTRIBUTE = re.compile(r"(?<![\w-])(?P<name>id|name|href|src|alt)\s*=\s*(?P<quote>[\"'])(?P<value>.*?)(?P=quote)", re.DOTALL)
+ATTRIBUTE = re.compile(
+    r"(?<![\w-])(?P<name>id|name|href|src|alt)\s*=\s*(?P<quote>[\"'])(?P<value>.*?)(?P=quote)", re.DOTALL | re.IGNORECASE
+)
 ATTR_LIST = re.compile(r"(?<![{\w\\^])\{:?[ ]*(?P<body>[^{}\n]*#[^{}\n]*)\}(?!\})")
 ATTR_ID = re.compile(r"(?:^|\s)#(?P<id>[^\s#.{}]+)")
 FOOTNOTE = re.compile(r"\[\^(?P<id>[^\]\s]+)\](?P<definition>:)?")
+ATX = re.compile(r"^[ \t]*(?:>[ \t]*|[-*+][ \t]+|\d+[.)][ \t]+)*(?P<text>#{1,6}[^#\n][^\n]*)$", re.MULTILINE)
 SETEXT = re.compile(r"^(?P<text>[^\s#>|*+-][^\n]*)\n(?P<rule>=+|-+)[ \t]*$", re.MULTILINE)
 GENERATED = {"verification.json"}  # in the site only
 SCHEMES = {"http", "https", "mailto", "tel"}
@@ -41,9 +47,10 @@ class Link:
     image: bool = False
 
 
-def prose_without_math(page: Page) -> str:
-    """Formulas and value references blanked: `[` and `(` mean something else there."""
-    text = VALUE.sub(lambda m: "0" * len(m[0]), page.prose)
+@lru_cache(maxsize=4)  # four rules in a row ask for the same page
+def without_math(prose: str) -> str:
+    """A page's prose with formulas and value references blanked: `[` and `(` mean something else there."""
+    text = VALUE.sub(lambda m: "0" * len(m[0]), prose)
     for start, end, *_ in mathml.math_ranges(text):
         text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
     return text
@@ -61,7 +68,7 @@ def links_of(page: Page, prose: str) -> Iterator[Link]:
 
 
 def broken(page: Page, context: Context) -> Iterator[Problem]:
-    for link in links_of(page, prose_without_math(page)):
+    for link in links_of(page, without_math(page.prose)):
         fault, remedy = _broken(link, page, context)
         if fault:
             yield Problem(page.path, link.line, fault, remedy)
@@ -78,15 +85,16 @@ def _broken(link: Link, page: Page, context: Context) -> tuple[str, str]:
     if parts.scheme or parts.netloc:
         known = parts.scheme.lower() in SCHEMES or (parts.netloc and not parts.scheme)
         return ("", "") if known else (f"{what} {target} 的协议不能用", "用 https:// 的地址，或 docs/ 里的文件")
-    path, anchor = unquote(parts.path), unquote(parts.fragment)
+    path, fragment = unquote(parts.path), unquote(parts.fragment)
     name = _resolve(path, link.raw, page, context)
     if name not in context.files | GENERATED | {context.name(page)}:
         return f"{what} {target} 指向不存在的文件", _suggest(path, name, context)
-    if anchor and name.endswith((".md", ".ipynb")):
+    if fragment and name.endswith((".md", ".ipynb")):
         known = anchors(name, context, page)
-        if anchor not in known:
+        if fragment not in known:
             where = "本页" if name == context.name(page) else f" {name} "
-            return f"{what} {target} 的锚点 #{anchor} 在{where}里不存在", f"改正锚点（{nearest(anchor, sorted(known))}），或在标题后加 {{#{anchor}}}"
+            remedy = f"改正锚点（{nearest(fragment, sorted(known))}），或在标题后加 {{#{fragment}}}"
+            return f"{what} {target} 的锚点 #{fragment} 在{where}里不存在", remedy
     return "", ""
 
 
@@ -114,7 +122,8 @@ def _suggest(path: str, name: str, context: Context) -> str:
     for candidate in (f"{name}.md", f"{name}/index.md", posixpath.splitext(name)[0] + ".md"):
         if candidate in context.files:
             return f"链接到源文件：{candidate}"
-    return f"改正路径（{nearest(name, sorted(context.files))}）" if context.files else "改正路径"
+    alike = sorted(n for n in context.files if posixpath.splitext(n)[1] == (posixpath.splitext(name)[1] or ".md"))
+    return f"改正路径（{nearest(name, alike)}）"
 
 
 def anchors(name: str, context: Context, page: Page | None = None) -> set[str]:
@@ -133,8 +142,7 @@ def _page_anchors(page: Page, context: Context) -> set[str]:
     found = {id_ for _, id_ in explicit_ids(page)} | set(heading_ids(page))
     found |= {f"block-{number}" for number in range(1, sum(len(chain.blocks) for chain in chains(page)) + 1)}
     if re.search(r"^[ ]{0,3}\[VERIFICATION\][ \t]*$", page.prose, re.MULTILINE):
-        found |= {f"evidence-{name}" for name in context.figures}
-        found |= {f"evidence-{name}.json" for name in context.figures}
+        found |= {anchor(name) for name in context.figures}
     for match in FOOTNOTE.finditer(page.prose):
         found |= {f"fn:{match['id']}", f"fnref:{match['id']}"}
     return found
@@ -142,9 +150,7 @@ def _page_anchors(page: Page, context: Context) -> set[str]:
 
 def heading_ids(page: Page) -> list[str]:
     """Ids as the table of contents gives them: Python-Markdown itself renders the headings, and nothing else."""
-    lines = [page.lines[heading.line - 1].strip() for heading in page.headings]
-    lines += [f"# {page.text[m.start('text') : m.end('text')]}" for m in SETEXT.finditer(page.prose)]
-    lines = [line for line in lines if not VALUE.search(line) or ATTR_LIST.search(line)]
+    lines = [line for _, line in sorted(_headings(page)) if not VALUE.search(line) or ATTR_LIST.search(line)]
     if not lines:
         return []
     config = {"toc": {"slugify": slugify(case="lower")}, "pymdownx.arithmatex": {"generic": True}}
@@ -152,6 +158,14 @@ def heading_ids(page: Page) -> list[str]:
     mathml.extend(md, None)
     md.convert("\n\n".join(lines))
     return list(_ids(md.toc_tokens))
+
+
+def _headings(page: Page) -> Iterator[tuple[int, str]]:
+    """(line, heading in `#` form) of everything that Python-Markdown takes for one, inside lists and quotations too."""
+    for pattern in (ATX, SETEXT):
+        for match in pattern.finditer(page.prose):
+            text = page.text[match.start("text") : match.end("text")]  # with its code spans, which `prose` blanks
+            yield page.line_of(match.start("text")), ("# " if pattern is SETEXT else "") + FOOTNOTE.sub("", text)
 
 
 def _ids(tokens: list[dict]) -> Iterator[str]:
@@ -173,7 +187,7 @@ def _notebook_anchors(name: str, context: Context) -> set[str]:
 
 def explicit_ids(page: Page) -> list[tuple[int, str]]:
     """(line, id) of each `{#id}`, `id="…"` and `<a name="…">`, in order."""
-    prose, found = prose_without_math(page), []
+    prose, found = without_math(page.prose), []
     for match in RAW.finditer(prose):
         for attribute in ATTRIBUTE.finditer(match["attributes"]):
             if attribute["name"].lower() == "id" or (attribute["name"].lower(), match["tag"].lower()) == ("name", "a"):
@@ -196,7 +210,7 @@ def duplicate_ids(page: Page, context: Context) -> Iterator[Problem]:
 
 def alt_texts(page: Page, context: Context) -> Iterator[Problem]:
     remedy = "用一句话写出图里有什么；纯装饰的图在 HTML 里写 alt=\"\""
-    prose = prose_without_math(page)
+    prose = without_math(page.prose)
     for match in IMAGE.finditer(prose):
         if not page.text[match.start("text") : match.end("text")].strip():
             yield Problem(page.path, page.line_of(match.start()), "图片没有替代文字", f"写成 ![说明](…)，{remedy}")
@@ -207,7 +221,7 @@ def alt_texts(page: Page, context: Context) -> Iterator[Problem]:
 
 
 def footnotes(page: Page, context: Context) -> Iterator[Problem]:
-    prose = prose_without_math(page)
+    prose = without_math(page.prose)
     defined = {m["id"] for m in re.finditer(r"^[ ]{0,3}\[\^(?P<id>[^\]\s]+)\]:", prose, re.MULTILINE)}
     for match in FOOTNOTE.finditer(prose):
         if not match["definition"] and match["id"] not in defined:

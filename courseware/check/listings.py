@@ -60,7 +60,7 @@ def _target(fence: Fence, root: Path) -> tuple[str, str]:
     if not path.is_relative_to(root) or Path(name).is_absolute() or ".." in Path(name).parts:
         return f"清单的文件 {name} 在仓库之外", "写仓库里的文件，路径从仓库根目录起"
     if not path.is_file():
-        siblings = sorted(p.relative_to(root).as_posix() for p in path.parent.glob("*") if p.is_file()) if path.parent.is_dir() else []
+        siblings = sorted(p.relative_to(root).as_posix() for p in path.parent.glob("*") if p.is_file())
         return f"清单的文件 {name} 不存在", f"{nearest(name, siblings)}（路径从仓库根目录起）"
     text = path.read_text("utf-8", errors="replace")
     if section:

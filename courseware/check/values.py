@@ -1,4 +1,7 @@
-"""`{{value:NAME}}`, `{{record:FILE#KEY}}` and `答案: =NAME`: each must be able to resolve, by the look of the page's code."""
+"""`{{value:NAME}}`, `{{record:FILE#KEY}}`, `答案: =NAME`: each must be able to resolve, by the look of the page's code.
+
+Formulas too: math-core must know all their macros.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Iterator
 from courseware.check.context import Context, nearest
 from courseware.dialect.mathml import math_errors, math_ranges
 from courseware.dialect.quiz import parse_quiz
+from courseware.dialect.values import stem
 from courseware.doctest.blocks import chains
 from courseware.page import VALUE, Page
 from courseware.problem import Problem
@@ -98,7 +102,8 @@ def records(page: Page, context: Context) -> Iterator[Problem]:
     for line, what, spec in page.values:
         if what != "record":
             continue
-        file, hash_, key = (part.strip() for part in spec.partition("#"))
+        file, hash_, key = spec.partition("#")
+        file = stem(file)
         if not (file and hash_ and key):
             yield Problem(page.path, line, f"看不懂的引用 record:{spec}", "写成 {{record:FILE#KEY}}")
         elif file not in context.figures:

@@ -80,6 +80,8 @@ class Sources:
                     names |= {name for name in self.modules if name.startswith(base + ".")}
             elif self._is_dynamic(node):
                 return set(self.modules)
+        if any(name.split(".")[0] in DYNAMIC for name in names):
+            return set(self.modules)
         return {name for full in names for name in self._with_parents(full)}
 
     def _is_dynamic(self, node: ast.AST) -> bool:

@@ -53,9 +53,10 @@ class Runs:
         empty = {"versions": versions(), "chains": {}, "demos": {}, "notebooks": {}}
         try:
             data = json.loads(path.read_text("utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError):
+        except (FileNotFoundError, ValueError):
             data = empty
-        self.data = data if data.get("versions") == empty["versions"] else empty
+        usable = isinstance(data, dict) and data.keys() == empty.keys() and data["versions"] == empty["versions"]
+        self.data = data if usable else empty
 
     @classmethod
     def of(cls, project: Project) -> Runs:

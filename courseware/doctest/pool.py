@@ -7,6 +7,7 @@ and one file for each of stdout and stderr.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import resource
@@ -202,3 +203,4 @@ def _redirect(stdout: int, stderr: int) -> None:
     sys.stdin = open(0, encoding="utf-8", closefd=False)
     sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
+    faulthandler.enable(sys.stderr)  # a segmentation fault names the page's line too

@@ -7,15 +7,22 @@ so a rule that also fires elsewhere fails its neighbours' rows.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown import Markdown
+from pymdownx.slugs import slugify
 
 from courseware.check import check, check_page
 from courseware.check.context import Context
+from courseware.check.links import heading_ids
+from courseware.page import scan
 from courseware.problem import Problem
 
 RUN = "# 类型：【Runnable】\n"
@@ -75,6 +82,7 @@ CONTAINERS = [
     ("demo that is none", ":::demo tilling 分块\n看。\n:::\n", 1, "没有叫 tilling 的 demo", "现有：tiling"),
     ("related, other form", ":::related\n依赖 | 第 7 章\n见第 8 章\n:::\n", 3, "看不懂这一行：见第 8 章", "依赖 | 第 7 章"),
     ("related, other word", ":::related\n参见 | 第 7 章\n:::\n", 2, "看不懂这一行", "用于 |"),
+    ("related, title", ":::related 相关\n依赖 | 第 7 章\n:::\n", 1, "related 没有标题", "删去"),
     ("related, empty", ":::related\n:::\n", 1, "related 是空的", "依赖 |"),
     ("related, no chapter", ":::related\n依赖 | ，\n:::\n", 2, "后面没有章名", "依赖 |"),
 ]
@@ -118,6 +126,7 @@ CODE = [
     ("inside tildes", "~~~text\n```python\n~~~\n", 2, "~ 围栏里的代码块", "````markdown"),
     ("inside a comment", "<!--\n" + python() + "-->\n", 2, "HTML 注释里的代码块", "移到注释外面"),
     ("indented code", "字\n\n    ```python\n\n字\n", 3, "缩进太深的代码块", "左对齐"),
+    ("span like a fence", "```x``` 是行内代码\n", 1, "行首的 ``` 会被", "一个反引号"),
     ("closes early", "```text\n```python\n```\n", 2, "会被当成它的结尾", "外层改用 ````"),
     ("sh", "```sh\nls\n```\n", 1, "```sh 代码块会被当成测试执行", "```console"),
     ("bash", "```bash\nls\n```\n", 1, "```bash 代码块会被当成测试执行", "```console"),
@@ -145,7 +154,11 @@ DIRECTIVES = [
     ("ignore-whitespace", mark("expected-output-ignore-whitespace"), 1, "没有 pytest-codeblocks:expected-output-ig", "expected-output"),
     ("text after", python() + CONT[:-1] + " 字\n" + python(), 5, "cont 的同一行还有别的文字", "单独占一行"),
     ("text before", python() + "字 " + CONT + python(), 5, "cont 的同一行还有别的文字", "单独占一行"),
-    ("inside a comment", python() + "<!--\n" + CONT + "\n字\n", 6, "放在不起作用的地方", "代码块前面单独一行"),
+    ("inside a comment", python() + "<!--\n" + CONT + "\n字\n", 6, "页面看不到它", "单独占一行"),
+    ("inside tildes", python() + "~~~text\n" + CONT + "~~~\n", 6, "页面看不到它", "单独占一行"),
+    ("skip inside tildes", "~~~text\n<!--pytest.mark.skip-->\n~~~\n" + python(), 2, "不能用 pytest.mark.skip", "删去它"),
+    ("misspelt", python() + "<!--pytest-codeblock:cont-->\n" + python(), 5, "看不懂的标记 <!--pytest-codeblock:cont-->", "codeblocks:cont"),
+    ("over two lines", python() + "<!--pytest-codeblocks:cont\n-->\n" + python(), 5, "看不懂的标记", "一整行"),
     ("cont, first", CONT + python(), 1, "cont 前面没有可以承接的 Python 块", "删去 cont"),
     ("cont, no Python before", TEXT + CONT + python(), 4, "cont 前面没有可以承接的 Python 块", "删去 cont"),
     ("cont, other kind", python() + CONT + python(kind="# 类型：【Skeleton】\n"), 5, "类型不同", "类型相同"),
@@ -264,7 +277,7 @@ GOOD = {
         "    pass\ndef g():\n    global h\n    h = 1\nk: int = 1\n"
     ) + "\n" + " ".join(f"{{{{value:{name}}}}}" for name in "p pi i f a b c w g h k".split()) + " {{ value:pi:.4f }} $ {{value:i}} $\n",
     "star import": python("from math import *\n") + "\n{{value:pi:,d}}\n",
-    "record": "{{record:h200#copy}}\n",
+    "record": "{{record:h200#copy}} {{record:h200.json#copy}}\n",
     "braces in a formula": "$\\frac{{a}}{{b}}$ 和 $f[x](y)$\n",
     "links": "[a](other.md) [b](other.md#第-1-节-flashattention) [c](/other.md#重复_1) [d](other.md#named 'x') [e](lab.ipynb)\n"
     "[f](https://example.org/a_(b)) [g](mailto:a@example.org) [h](guide/index.md) [i](verification.json) <https://example.org>\n"
@@ -379,3 +392,68 @@ def test_a_chapter_is_read_in_under_two_seconds(root, tmp_path):
 def test_problems_sort_by_page_then_line():
     problems = [Problem("docs/b.md", 1, "", ""), Problem("docs/a.md", 10, "", ""), Problem("docs/a.md", 9, "", "")]
     assert [(p.path, p.line) for p in sorted(problems)] == [("docs/a.md", 9), ("docs/a.md", 10), ("docs/b.md", 1)]
+
+
+HEADINGS = r"""# 用 `BLOCK_SIZE` 与 [链接](other.md)
+
+## 19.5 在线 softmax：最难的一步
+
+## $O(N^2)$ 的代价与 `$x$`
+
+## **「重点」**文字 _a_ *b* snake_case_name
+
+## 重复
+
+## 重复
+
+## A & B &amp; C < D
+
+## “引号” — 破折号… (x)  两格
+
+### 有名字 {#named .c}
+
+## 结尾 ##
+
+二级
+---
+
+:::note 标题
+## 容器里
+:::
+
+##没有空格
+
+> ## 引用里
+
+- ## 列表里
+
+## 脚注[^1]
+
+[^1]: 注
+"""
+
+
+def test_anchors_are_those_of_the_site():
+    """What the checker takes for a heading's anchor is what the whole extension stack writes."""
+    names = ["attr_list", "def_list", "footnotes", "md_in_html", "sane_lists", "tables", "toc", "pymdownx.arithmatex"]
+    names += ["pymdownx.betterem", "pymdownx.superfences", "courseware.dialect"]
+    config = {"toc": {"slugify": slugify(case="lower")}, "pymdownx.arithmatex": {"generic": True}}
+    html = Markdown(extensions=names, extension_configs=config | {"pymdownx.betterem": {"punctuation": False}}).convert(HEADINGS)
+    assert sorted(heading_ids(scan(HEADINGS))) == sorted(re.findall(r'<h[1-6]\b[^>]*\bid="([^"]*)"', html))
+
+
+PIECES = [
+    ":::note", ":::quiz 题", "::::demo tiling", ":::", "::::", "：：：", "```python", "```", "````", "~~~", "~~~python", "> ```python",
+    "    ```python", "- 项", "    - 项", "1. 项", "# 类型：【Runnable】", "# 类型：【x】", "x = 1", "f(", "A. 甲", "B. 乙", "答案: A", "答案: =x",
+    "解析: 字", "<!--pytest-codeblocks:cont-->", "<!--pytest-codeblocks:expected-output-->", "<!--", "-->", "{{value:x}}", "{{value:", "{{record:a#b}}",
+    "$x$", "$$", "[字](x.md)", "![](", "[^1]", "`", "``", "| a |", "|---|", '--8<-- "a"', "# 标题 {#a}", "", "", "字", "\t字", "---", '<a href="x" id="a">',
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=16).map("\n".join))
+def test_never_raises_and_names_lines_of_the_page(text):
+    """Whatever stands on a page, in whatever order: problems come out, each on a line that there is."""
+    for problem in check_page(text, Context(Path(__file__).parent / "no-such-docs"), path="docs/page.md"):
+        assert 1 <= problem.line <= text.count("\n") + 1
+        assert problem.fault and problem.remedy

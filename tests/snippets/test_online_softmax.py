@@ -99,7 +99,7 @@ def test_rows_at_once():
     """[rows, n] scores give the same as row after row, masked rows included; d_v equal to rows hides nothing."""
     x, v = np.random.default_rng(5).normal(size=(4, 6)) * 30, values(6, 4)
     x[1, :3] = x[2] = -np.inf
-    together = merge(update(EMPTY, x[:, :3], v[:3]), EMPTY)
+    together = merge(EMPTY, merge(update(EMPTY, x[:, :3], v[:3]), EMPTY))
     together = update(together, x[:, 3:], v[3:])
     assert [np.shape(part) for part in together] == [(4,), (4,), (4, 4)]
     for r in range(4):

@@ -34,15 +34,28 @@ def walked(S, d, B_r, B_c, dtype_bytes, order, causal, step):
 @few
 @given(st.integers(1, 20), st.integers(1, 4), st.integers(1, 24), st.integers(1, 24), st.sampled_from([2, 4]),
        st.sampled_from(ORDERS), st.booleans(), st.data())
-def test_every_step_is_that_of_the_walk(S, d, B_r, B_c, dtype_bytes, order, causal, data):
+def test_any_step_is_that_of_the_walk(S, d, B_r, B_c, dtype_bytes, order, causal, data):
     pairs = len(list(schedule(S, S, B_r, B_c, order, causal)))
     step = data.draw(st.integers(0, 3 * pairs - 1))
+    same_as_the_walk(S, d, B_r, B_c, dtype_bytes, order, causal, step)
+
+
+@pytest.mark.parametrize("B_r, B_c", [(1, 1), (2, 3), (3, 2)])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_every_step_is_that_of_the_walk(B_r, B_c, order, causal):
+    for step in range(frame(7, 2, B_r, B_c, order=order, causal=causal)["steps"]):
+        same_as_the_walk(7, 2, B_r, B_c, 2, order, causal, step)
+
+
+def same_as_the_walk(S, d, B_r, B_c, dtype_bytes, order, causal, step):
     got = frame(S, d, B_r, B_c, dtype_bytes, 1024, order, causal, step)
     assert json.loads(json.dumps(got)) == got
     r, c = min(B_r, S), min(B_c, S)
     visit, reads, writes, read, written = walked(S, d, r, c, dtype_bytes, order, causal, step)
     assert (got["i"], got["j"], got["pair"], got["phase"]) == (visit.i, visit.j, step // 3, PHASES[step % 3])
-    assert got["steps"] == 3 * pairs and (got["B_r"], got["B_c"]) == (r, c)
+    assert got["steps"] == 3 * len(list(schedule(S, S, r, c, order, causal)))
+    assert (got["B_r"], got["B_c"]) == (r, c)
     assert (sum(got["read_bytes"].values()), got["written_bytes"]) == (read, written)
     assert got["hbm_bytes"] == read + written
     for name, counts in (reads | {"O_write": writes}).items():
