@@ -18,6 +18,7 @@ HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<text>.*?)[ \t]*#*[ \t]*$")
 RULE = re.compile(r"([-*_])([ \t]*\1){2,}[ \t]*$")
 CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)((?:(?!\n[ \t]*\n).)+?)(?<!`)\1(?!`)", re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+HIDDEN = re.compile(f"{CODE_SPAN.pattern}|{COMMENT.pattern}", re.DOTALL)  # whichever begins first holds the other
 # A line that begins a part of a quiz: an option's letter, or the answer, or the explanation. "A、B 两块" is none.
 QUIZ_PART = re.compile(
     r"(?:(?P<letter>[A-ZＡ-Ｚ])(?:[.)](?![A-Za-z])|[．）]|、(?!\s*[A-Z](?![\w^$])))|(?P<word>答案|解析)\s*[:：])[ \t\u3000]*"
@@ -141,9 +142,7 @@ class Page:
             for number in range(fence.line, (fence.end or len(lines)) + 1):
                 lines[number - 1] = " " * len(lines[number - 1])
         text = "\n".join(lines)
-        for pattern in (COMMENT, CODE_SPAN):
-            text = pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
-        return text
+        return HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
     def line_of(self, offset: int) -> int:
         """Line number of an offset into `prose`."""

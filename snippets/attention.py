@@ -22,6 +22,7 @@ class TileStep(NamedTuple):
     o: np.ndarray
 
 
+# --8<-- [start:standard]
 def standard_attention(Q, K, V, *, causal=False):
     """softmax(Q K^T / sqrt(d)) V, the whole [S_q, S_kv] matrix at once.
 
@@ -34,6 +35,7 @@ def standard_attention(Q, K, V, *, causal=False):
     S = scores(Q, K, 0, 0, len(K) - len(Q) if causal else None)
     P = softmax(S)  # [S_q, S_kv]: the second matrix of that size
     return P @ V
+# --8<-- [end:standard]
 
 
 # --8<-- [start:tiled]

@@ -24,6 +24,7 @@ PARTS = (
     "values",
     "mathml",
     "tables",
+    "lines",
     "report",
 )
 

@@ -160,7 +160,13 @@ class QuizBlock(Block):
         return self.fieldset
 
     def on_end(self, block: etree.Element) -> None:
-        """Close the form only now: while parts arrive, the fieldset must be its last child."""
+        """Finish the form only now: while parts arrive, the fieldset must be its last child, and a `ul` there would
+        swallow them where the quiz stands in a list item.
+        """
+        for options in self.fieldset.findall("div[@class='quiz__options']"):
+            options.tag = "ul"
+            for item in options:
+                item.tag = "li"
         explanation = self.fieldset.find("div[@class='quiz__explanation']")
         etree.SubElement(block, "button", {"type": "submit"}).text = "提交"
         etree.SubElement(block, "div", {"class": "quiz__feedback", "role": "status", "aria-live": "polite"})
@@ -190,10 +196,10 @@ class OptionBlock(Block):
     ARGUMENT = True
 
     def on_create(self, parent: etree.Element) -> etree.Element:
-        options = parent.find("ul[@class='quiz__options']")
+        options = parent.find("div[@class='quiz__options']")
         if options is None:
-            options = etree.SubElement(parent, "ul", {"class": "quiz__options"})
-        item = etree.SubElement(options, "li")
+            options = etree.SubElement(parent, "div", {"class": "quiz__options"})
+        item = etree.SubElement(options, "div")
         label = etree.SubElement(item, "label")
         attributes = self._block_mgr.trackers["quiz"]["input"]
         etree.SubElement(label, "input", {**attributes, "value": self.argument})

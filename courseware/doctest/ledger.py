@@ -215,12 +215,17 @@ def _block_problems(project: Project, runs: Runs) -> list[Problem]:
             run = compile_result(chain)
         for block, record in zip(chain.blocks, run["blocks"] if run else [], strict=bool(run)):
             if record["status"] == "failed":
-                last = record["error"].rstrip().splitlines()[-1].rstrip("。")
                 remedy = "改好这个代码块或它引用的模块"
-                found.append(Problem(block.page, block.line, f"代码块失败：{last}", remedy, record["error"]))
+                found.append(Problem(block.page, block.line, f"代码块失败：{_summary(record['error'])}", remedy, record["error"]))
             elif run and record["error"]:
                 found.append(Problem(block.page, block.line, record["error"].rstrip("。"), "先改好上一块"))
     return found
+
+
+def _summary(error: str) -> str:
+    """The one line that tells: a traceback's last, the first sentence of what the runner itself says."""
+    lines = error.strip().splitlines()
+    return lines[-1] if lines[0].lstrip().startswith(("Traceback", "File ")) else lines[0].partition("。")[0]
 
 
 def _value_problems(project: Project, page: Page, runs: Runs) -> list[Problem]:

@@ -1,0 +1,213 @@
+"""The demos' static figures: well-formed, bare of styles and scripts, every number from snippets and right."""
+
+import importlib
+import json
+import re
+import xml.etree.ElementTree as etree
+from pathlib import Path
+
+import pytest
+
+from courseware.dialect.demo import comma, environment, si, significant
+from courseware.project import Project
+from snippets.block_grid import grid, wasted
+from snippets.io_model import elements, fused_forward, naive_forward
+from snippets.memory_model import memory_bytes
+from snippets.online_softmax import blockwise
+from snippets.softmax_faults import broken
+from snippets.tiling import ORDERS, traffic
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMOS = Project(ROOT).demos
+NAMES = ("attention-io", "online-softmax", "tiling", "triton-block")
+
+
+def data_of(name, **changed):
+    """What the runner would keep for the demo, with some arguments changed; through JSON, as in the ledger."""
+    demo = DEMOS[name]
+    function = getattr(importlib.import_module(demo.module), demo.call.rpartition(".")[2])
+    return json.loads(json.dumps(function(**demo.arguments | changed), allow_nan=False))
+
+
+def figure(name, **changed):
+    """The figure as a tree; a fault in its nesting is an error here."""
+    data = data_of(name, **changed)
+    template = environment(str(ROOT / "docs/assets/demos")).get_template(f"{name}.html.j2")
+    return etree.fromstring(f"<figure>{template.render(data, data=data)}</figure>")
+
+
+def text(element):
+    """All words of an element, spaces as they stand."""
+    return "".join(element.itertext())
+
+
+def values(element):
+    """The exact numbers of its <data> elements, in order."""
+    return [int(one.get("value")) for one in element.iter("data")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_first_line_names_the_data(name):
+    assert DEMOS[name].call.startswith("snippets.") and DEMOS[name].arguments
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bare_of_styles_scripts_and_handlers(name):
+    for element in figure(name).iter():
+        assert element.tag not in ("script", "style", "foreignObject")
+        assert not [key for key in element.attrib if key == "style" or key.startswith("on")], element.attrib
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_complete_for_every_reader(name):
+    tree = figure(name)
+    ids = [one.get("id") for one in tree.iter() if one.get("id")]
+    assert len(ids) == len(set(ids))
+    for svg in tree.iter("svg"):
+        if svg.get("aria-hidden") != "true":
+            assert svg.get("role") == "img"
+            assert svg.get("aria-label") or [text(svg.find(one)) for one in ("title", "desc")]
+            assert svg.get("aria-label") or set(svg.get("aria-labelledby").split()) <= set(ids)
+    drawing = tree.find(".//svg[@role='img'][@viewBox]")
+    assert drawing is not None
+    for scroller in tree.iterfind(".//div[@class='table-scroll']"):
+        assert scroller.get("tabindex") == "0" and scroller.get("role") == "region" and scroller.get("aria-label")
+        assert scroller.find("table/caption") is not None
+    assert tree.find("details[@class='challenge']/summary") is not None
+    assert tree[-1].tag == "figcaption" and DEMOS[name].call in text(tree[-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_number_is_typed(name):
+    source = DEMOS[name].template.read_text("utf-8")
+    words = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", source, flags=re.S)
+    words = re.sub(r"<[^>]*>|\bfp(16|32|64)\b", "", words)
+    assert not re.findall(r"\d\d+|\d\.\d", words)
+
+
+DRAWN = [
+    *((name, {}) for name in NAMES),
+    ("tiling", {"S": 1000, "B_r": 96, "B_c": 80, "step": 100}),
+    ("tiling", {"S": 1024, "causal": True, "step": 61}),
+    ("tiling", {"S": 131072, "step": 900001}),
+    ("tiling", {"S": 16, "d": 8, "B_r": 4, "B_c": 4, "step": 46}),
+    ("attention-io", {"d": 256, "S": 8192, "heads": 1}),
+    ("online-softmax", {"x": [3.5, 1, 2, 0.25, 7], "v": [1, 2, 3, 4, 5]}),
+    ("online-softmax", {"x": list(range(24)), "v": list(range(24)), "block_size": 5}),
+    ("triton-block", {"n": 1024}),
+    ("triton-block", {"n": 1}),
+]
+
+
+@pytest.mark.parametrize("name, changed", DRAWN)
+def test_what_is_drawn_has_a_size_and_lies_inside(name, changed):
+    for svg in figure(name, **changed).iter("svg"):
+        box = [float(one) for one in svg.get("viewBox", "0 0 100 60").split()]
+        for part in svg.iter("rect"):
+            x, y, w, h = (float(part.get(key, "0").rstrip("%")) for key in ("x", "y", "width", "height"))
+            assert min(x, y, w, h) >= -0.01, part.attrib
+            assert x + w <= box[2] + 0.01 and y + h <= box[3] + 0.01, part.attrib
+        for part in svg.iter("path"):
+            assert "nan" not in part.get("d") and "inf" not in part.get("d")
+
+
+def test_tiling_table_is_the_count_of_both_orders():
+    sizes = {key: DEMOS["tiling"].arguments[key] for key in ("S", "d", "B_r", "B_c", "dtype_bytes")}
+    S = sizes.pop("S")
+    moves = {order: traffic(S, S, order=order, **sizes) for order in ORDERS}
+    rows = [
+        [n for order in ORDERS for n in (moves[order][name].read_bytes, moves[order][name].write_bytes) if n]
+        for name in "QKVO"
+    ]
+    read, written = ({o: sum(getattr(m, key) for m in moves[o].values()) for o in ORDERS}
+                     for key in ("read_bytes", "write_bytes"))
+    rows.append([n for order in ORDERS for n in (read[order], written[order])])
+    rows.append([read[order] + written[order] for order in ORDERS])
+    table = figure("tiling").find(".//table")
+    assert [values(row) for row in table.iter("tr")][2:] == rows
+
+
+def test_tiling_challenge_is_what_other_tiles_move():
+    given = DEMOS["tiling"].arguments
+
+    def total(**changed):
+        sizes = {key: given[key] for key in ("d", "B_r", "B_c", "dtype_bytes")} | changed
+        moves = traffic(given["S"], given["S"], order="fa2", **sizes)
+        return sum(one.read_bytes + one.write_bytes for one in moves.values())
+
+    answer = figure("tiling").find("details")
+    assert values(answer) == [total(), total(B_c=2 * given["B_c"]), total(B_r=2 * given["B_r"])]
+    assert total() == total(B_c=2 * given["B_c"])
+
+
+def test_tiling_draws_the_order_that_it_was_made_for():
+    data = data_of("tiling")
+    assert (data["order"], data["phase"]) == ("fa2", "compute")
+    assert data["i"] > 0 and data["j"] > 0 and "S" in [slot["name"] for slot in data["slots"]]
+
+
+def test_attention_io_table_has_eleven_lengths():
+    given, data = DEMOS["attention-io"].arguments, data_of("attention-io")
+    unit = given["dtype_bytes"] * given["heads"]
+    rows = list(figure("attention-io").find(".//table/tbody"))
+    assert len(rows) == 11
+    for row in rows:
+        S = int(row.get("data-s"))
+        naive, fused = elements(*naive_forward(S, given["d"])), elements(fused_forward(S, given["d"], data["B_c"]))
+        memory = [memory_bytes(S, given["d"], form, given["dtype_bytes"], given["heads"]) for form in ("naive", "fused")]
+        assert values(row) == [naive * unit, fused * unit, *memory]
+        cells = [text(cell) for cell in row]
+        assert cells[3] == significant(naive / fused)
+        assert [("✓" in cell, "✗" in cell) for cell in cells[-2:]] == [
+            (one <= given["limit_bytes"], one > given["limit_bytes"]) for one in memory
+        ]
+
+
+def test_attention_io_challenge_compares_two_lengths():
+    data = data_of("attention-io")
+    ratio = {at["S"]: at["ratio"] for at in data["curve"]}
+    answer = text(figure("attention-io").find("details"))
+    assert all(significant(one) in answer for one in (ratio[4096], ratio[131072], ratio[131072] / ratio[4096]))
+    assert comma(4096) in answer and comma(131072) in answer
+
+
+def test_attention_io_passes_add_up():
+    tree, data = figure("attention-io"), data_of("attention-io")
+    pipelines = [values(one) for one in tree.iter("div") if one.get("class", "").startswith("io-pipeline ")]
+    assert [total for total, *_ in pipelines] == [data["naive"]["total_bytes"], data["fused"]["total_bytes"]]
+    assert all(total == sum(parts) for total, *parts in pipelines)
+    assert si(data["naive"]["total_bytes"]) in text(tree)
+
+
+def test_online_softmax_table_and_sums():
+    given, tree = DEMOS["online-softmax"].arguments, figure("online-softmax")
+    steps = blockwise(given["x"], given["v"], given["block_size"])
+    rows = list(tree.find(".//table/tbody"))
+    for row, step in zip(rows, steps, strict=True):
+        cells = [text(cell) for cell in row]
+        assert cells[5:] == [significant(float(one)) for one in (step.l, step.o, step.o / step.l, step.o / step.l)]
+    assert significant(float(steps[-1].o / steps[-1].l)) in text(tree.find(".//dl"))
+
+
+def test_online_softmax_challenge_is_what_the_fault_computes():
+    given = DEMOS["online-softmax"].arguments
+    wrong = broken(given["x"], given["v"], given["block_size"], "no_correction")[-1]
+    answer = text(figure("online-softmax").find("details"))
+    assert significant(float(wrong.o / wrong.l)) in answer
+    turned = given["x"][::-1], given["v"][::-1], given["block_size"]
+    right, unseen = blockwise(*turned)[-1], broken(*turned, "no_correction")[-1]
+    assert float(unseen.o / unseen.l) == float(right.o / right.l)
+    assert all(step.correction == 1 for step in blockwise(*turned)[1:])
+
+
+def test_triton_block_shows_at_most_nine_offsets_and_the_waste():
+    given, tree = DEMOS["triton-block"].arguments, figure("triton-block")
+    data = data_of("triton-block")
+    rows = [row for row in tree.find(".//table[@class='demo-table block__offsets']/tbody") if row.get("data-live")]
+    assert 0 < len(rows) <= 9
+    assert [row.get("data-live") == "true" for row in rows] == [one["live"] for one in data["offsets"]]
+    assert [text(row[1]) for row in rows] == [comma(one["offset"]) for one in data["offsets"]]
+    big = given["block_size"] ** 2
+    answer = text(tree.find("details"))
+    lanes = grid(given["n"], big) * big
+    assert f"{significant(100 * wasted(given['n'], big) / lanes)}%" in answer and comma(lanes) in answer
