@@ -1,6 +1,7 @@
 # Everything sets itself up. PYTHON is any Python 3.11 to 3.13.
 PYTHON ?= python3
 BIN := .venv/bin
+export NO_MKDOCS_2_WARNING = 1 # Material's notice of its end of life; the design allows for it
 
 .PHONY: serve site check test benchmark clean
 

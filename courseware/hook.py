@@ -36,6 +36,7 @@ from courseware.problem import Problem
 from courseware.project import Project
 
 log = logging.getLogger("mkdocs.courseware")
+logging.getLogger("jieba").addFilter(lambda record: record.levelno >= logging.WARNING)  # not its loading times
 
 
 class Build:

@@ -45,6 +45,7 @@ STATUSES = {
     "not-executed": "○ 未执行 / NOT EXECUTED",
     "failed": "✗ 执行失败",
 }
+LIBRARIES = ("numpy", "torch", "triton")
 TESTED = ("snippets/", "kernels/", "courseware/")
 TITLE = re.compile(r"""\btitle=(?P<quote>["'])(?P<title>.*?)(?P=quote)""")
 LONG_OUTPUT = 14  # lines that show without scrolling (max-height in code.css)
@@ -143,12 +144,12 @@ def _bar(record: Any) -> str:
         parts.append(f'<a class="course-code__continues" href="#block-{block.number - 1}">承接上一块</a>')
     details = escape(versions(result.get("environment") or {}))
     title = f' title="{details}"' if details else ""
-    parts.append(f'<span class="course-code__status"{title}>{escape(status_line(block.kind, result))}</span>')
+    parts.append(f'<span class="course-code__status"{title}>{escape(status_line(block.kind, result, block.code))}</span>')
     return f'<div class="course-code__bar">{"".join(parts)}</div>'
 
 
-def status_line(kind: str, result: dict) -> str:
-    """A record in a line of words: state, where and with what, how long, when."""
+def status_line(kind: str, result: dict, code: str = "") -> str:
+    """A record in a line of words: state, where and with what (the libraries that `code` imports), how long, when."""
     environment = result.get("environment") or {}
     status = result["status"]
     words = [STATUSES.get(status, status)]
@@ -158,7 +159,8 @@ def status_line(kind: str, result: dict) -> str:
     if status in ("recorded", "stale"):
         words += [environment.get("device"), _version(environment, "torch"), _version(environment, "triton")]
     else:
-        words += [_version(environment, "python"), _version(environment, "numpy")]
+        imported = [name for name in LIBRARIES if re.search(rf"^\s*(?:import|from)\s+{name}\b", code, re.MULTILINE)]
+        words += [_version(environment, name) for name in ("python", *(imported or ["numpy"]))]
     if result.get("seconds") is not None:
         words.append(seconds(result["seconds"]))
     words.append(day(environment.get("date")))
@@ -167,7 +169,7 @@ def status_line(kind: str, result: dict) -> str:
 
 def versions(environment: dict) -> str:
     """All that is known of the place where a block ran, in one line."""
-    names = [_version(environment, name) for name in ("python", "numpy", "torch", "triton")]
+    names = [_version(environment, name) for name in ("python", *LIBRARIES)]
     return " · ".join(text for text in [*names, environment.get("device"), environment.get("date")] if text)
 
 

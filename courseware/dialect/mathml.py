@@ -32,6 +32,7 @@ DISPLAY = re.compile(
     rf"|^[ \t>]*{arithmatex.RE_TEX_BLOCK}[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
+CLOSING = re.compile(r"[，。、；：？！）」』》】”’…,.;:?!)]+")
 INLINE = re.compile(f"{arithmatex.RE_SMART_DOLLAR_INLINE}|{arithmatex.RE_BRACKET_INLINE}")
 OWN_LINES = re.compile(
     rf"^(?:{arithmatex.RE_DOLLAR_BLOCK}|{arithmatex.RE_BRACKET_BLOCK}|{arithmatex.RE_TEX_BLOCK})[ ]*$",
@@ -218,6 +219,8 @@ class MathProcessor(Treeprocessor):
         element.set("class", f"arithmatex {'math-block' if block else 'math-inline'}")
         if block:
             element.attrib.update({"tabindex": "0", "role": "group", "aria-label": f"公式 {number}"})
+        else:
+            _keep_punctuation(element)
 
     def _fail(self, element: etree.Element, latex: str, message: str) -> None:
         element.attrib.clear()
@@ -245,6 +248,18 @@ class MathProcessor(Treeprocessor):
             for child in element:
                 yield from self._texts(child)
                 yield child.tail or ""
+
+
+def _keep_punctuation(element: etree.Element) -> None:
+    """Hold a formula and the punctuation after it together: browsers would begin a line with 、 there."""
+    match = CLOSING.match(element.tail or "")
+    if match:
+        formula = etree.Element(element.tag, dict(element.attrib))
+        formula.text, formula.tail = element.text, match[0]
+        element.attrib.clear()
+        element.set("class", "math-keep")
+        element.text, element.tail = None, element.tail[match.end() :]
+        element.append(formula)
 
 
 def _headings(root: etree.Element) -> list[etree.Element]:

@@ -160,13 +160,14 @@ class QuizBlock(Block):
         return self.fieldset
 
     def on_end(self, block: etree.Element) -> None:
-        """Finish the form only now: while parts arrive, the fieldset must be its last child, and a `ul` there would
-        swallow them where the quiz stands in a list item.
+        """Finish the form only now: while parts arrive, each must be the last child of the fieldset, and no `ul` may
+        stand there, or a quiz in a list item is read as that list's.
         """
-        for options in self.fieldset.findall("div[@class='quiz__options']"):
-            options.tag = "ul"
-            for item in options:
-                item.tag = "li"
+        options = etree.SubElement(self.fieldset, "ul", {"class": "quiz__options"})
+        for item in self.fieldset.findall("div[@class='quiz__option']"):
+            self.fieldset.remove(item)
+            options.append(item)
+            item.tag, item.attrib = "li", {}
         explanation = self.fieldset.find("div[@class='quiz__explanation']")
         etree.SubElement(block, "button", {"type": "submit"}).text = "提交"
         etree.SubElement(block, "div", {"class": "quiz__feedback", "role": "status", "aria-live": "polite"})
@@ -196,10 +197,7 @@ class OptionBlock(Block):
     ARGUMENT = True
 
     def on_create(self, parent: etree.Element) -> etree.Element:
-        options = parent.find("div[@class='quiz__options']")
-        if options is None:
-            options = etree.SubElement(parent, "div", {"class": "quiz__options"})
-        item = etree.SubElement(options, "div")
+        item = etree.SubElement(parent, "div", {"class": "quiz__option"})
         label = etree.SubElement(item, "label")
         attributes = self._block_mgr.trackers["quiz"]["input"]
         etree.SubElement(label, "input", {**attributes, "value": self.argument})

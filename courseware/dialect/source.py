@@ -143,10 +143,9 @@ class Writer:
         info = fence.info
         if record is not None:
             info = f'{info} block="{record.block.number}"'
-        blank = indent.rstrip()
-        self._put(blank, f"{indent}{fence.marker}{info}", code=True)
-        self._put(*(f"{indent}{line}".rstrip() if not line.strip() else f"{indent}{line}" for line in fence.lines), code=True)
-        self._put(f"{indent}{fence.marker}", blank, code=True)
+        self._put("", f"{indent}{fence.marker}{info}", code=True)
+        self._put(*(f"{indent}{line}" if line.strip() else indent.rstrip() for line in fence.lines), code=True)
+        self._put(f"{indent}{fence.marker}", "", code=True)
 
     def _printed(self, fence: Fence) -> bool:
         """Has a run printed exactly what this fence pins? Then the output stands under its block already."""

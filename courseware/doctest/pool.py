@@ -56,7 +56,7 @@ class Pool:
     """At most `size` children at once; `wait(task)` drives all of them until that task is done."""
 
     def __init__(self, size: int | None = None):
-        self.size = size or len(os.sched_getaffinity(0))
+        self.size = size or _cores()
         self._pending: deque[Task] = deque()
         self._children: dict[int, _Child] = {}
         self._selector = selectors.DefaultSelector()
@@ -133,6 +133,10 @@ class Pool:
         task.ending, task.done = ending, True
 
 
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _kill(pid: int) -> None:
     """End the child and everything that it started and left in its process group."""
     _kill_group(pid)
@@ -171,7 +175,7 @@ def _child(task: Task, pipe: int, stdout: BinaryIO, stderr: BinaryIO) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         _redirect(stdout.fileno(), stderr.fileno())
-        if task.memory is not None:
+        if task.memory is not None and os.path.exists("/proc/self/statm"):  # Linux only
             with open("/proc/self/statm") as statm:
                 used = int(statm.read().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + task.memory,) * 2)

@@ -133,3 +133,9 @@ def test_errors(text, errors):
 def test_converter_says_what_is_wrong():
     with pytest.raises(MathError, match="不认识命令"):
         Converter().convert(r"\foo", block=False)
+
+
+def test_punctuation_stays_with_its_formula(render):
+    soup = render.soup("设 $Q$、$K$，而 $V$ 不同")
+    kept = [span.get_text() for span in soup.select(".math-keep")]
+    assert kept == ["Q、", "K，"] and len(soup.select("math")) == 3
