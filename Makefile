@@ -15,7 +15,7 @@ check: .venv/ready          ## the checker alone: every mistake of every page, n
 	$(BIN)/python -m courseware.check docs
 
 test: .venv/ready-test      ## everything the tests need, the browser included, and all the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 benchmark: .venv/ready-test ## time of a checked build against a plain one, and weight of a first visit
 	$(BIN)/python scripts/benchmark_build.py

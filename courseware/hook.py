@@ -15,7 +15,6 @@ import fcntl
 import html
 import json
 import logging
-import re
 import shutil
 import subprocess
 import sys
@@ -27,9 +26,10 @@ from mkdocs.exceptions import Abort
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.structure.toc import get_toc
 from mkdocs.utils import CountHandler
 
-from courseware import links
+from courseware import links, notebook_page
 from courseware.check import check
 from courseware.doctest.ledger import Runs, assemble, pending, problems, write
 from courseware.problem import Problem
@@ -87,12 +87,13 @@ def on_pre_build(config: MkDocsConfig) -> None:
 
 @event_priority(100)  # before mkdocs-jupyter looks at the files
 def on_files(files: Files, config: MkDocsConfig) -> Files:
+    executed = Build.project.state / "notebooks"
     for path in Build.project.notebooks:
-        executed = Build.project.state / "notebooks" / path.relative_to(Build.project.docs)
         uri = path.relative_to(Build.project.docs).as_posix()
-        if executed.exists() and (original := files.get_file_from_path(uri)):
+        if (executed / uri).exists() and (original := files.get_file_from_path(uri)):
             files.remove(original)
-            files.append(File.generated(config, uri, abs_src_path=str(executed), inclusion=original.inclusion))
+            urls = config.use_directory_urls
+            files.append(File(uri, str(executed), config.site_dir, urls, inclusion=original.inclusion))
     report = json.dumps(Build.ledger["verification"], ensure_ascii=False, indent=1)
     files.append(File.generated(config, "verification.json", content=report))
     return files
@@ -100,7 +101,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri.endswith(".ipynb"):
-        html = _trimmed(html)
+        html, tokens = notebook_page.tidy(html, Path(page.file.src_uri).name)
+        page.toc = get_toc(tokens)
     return _problem_box(page) + html
 
 
@@ -194,11 +196,6 @@ def _problem_box(page: Page) -> str:
     mine = [p for p in Build.problems if (Build.project.root / p.path) == Path(Build.project.docs, page.file.src_uri)]
     items = "".join(f"<li><pre>{html.escape(str(problem))}</pre></li>" for problem in mine)
     return f'<div class="course-problems" role="alert"><p>本页有 {len(mine)} 处问题</p><ul>{items}</ul></div>' if mine else ""
-
-
-def _trimmed(content: str) -> str:
-    """mkdocs-jupyter inlines 600 KB of styles and scripts, one of which names a CDN; ours are in assets/css."""
-    return re.sub(r"<(style|script)\b[^>]*>.*?</\1>", "", content, flags=re.DOTALL)
 
 
 def _unescape(index: Path) -> None:

@@ -23,6 +23,7 @@ REPLACED = [
         (r'<div class="jp-Collapser\b[^>]*>\s*</div>', ""),
         (r'<div class="jp-(?:Input|Output)Prompt\b[^>]*>\s*</div>', ""),  # of cells without a number
         (r'(<div\b[^>]*) tabindex="0"', r"\1"),  # on every cell; the theme gives one to what really scrolls
+        (r'(<div\b[^>]*) id="cell-id=', r'\1 id="cell-'),  # `=` is no part of a selector: the copy button would fail
         (r'<div class="highlight-ipynb[^"]*"><pre>(?:<span></span>)?(.*?)</pre>', r'<div class="highlight"><pre><code>\1</code></pre>'),
         (r'(<div class="jp-RenderedText\b[^"]*)("[^>]*>\s*<pre)>(.*?)</pre>', r"\1 course-output\2><code>\3</code></pre>"),
     ]

@@ -338,7 +338,7 @@ class _Scanner:
         if heading:
             self.heading = re.sub(r"\s*\{[^{}]*\}\s*$", "", heading["text"])
             self.page.headings.append(Heading(index + 1, len(heading["level"]), self.heading))
-        elif self.paragraph is not None and self._starts_table(index, rest):
+        elif not self.blank and self._starts_table(index, rest):
             self._emit(index, "")
             self.paragraph = None
         self._emit(index, rest)

@@ -37,6 +37,7 @@ class Project:
         self.root = root.resolve()
         self.docs = (docs or self.root / "docs").resolve()
         self.unreadable: list[PageError] = []
+        self._sources_of: dict[str, list[str]] = {}  # by the chain's key
 
     @property
     def state(self) -> Path:
@@ -79,12 +80,14 @@ class Project:
 
     def block_sources(self, chain: Chain) -> list[str]:
         """Source hash of each block of a chain: its code, those it continues, the modules they reach."""
-        codes = chain.codes
-        pinned = [block.expected or "" for block in chain.blocks]
-        return [
-            self.sources.source(*codes[: end + 1], kind=chain.kind + "\0".join(pinned[: end + 1]))
-            for end in range(len(codes))
-        ]
+        if chain.key not in self._sources_of:
+            codes = chain.codes
+            pinned = [block.expected or "" for block in chain.blocks]
+            self._sources_of[chain.key] = [
+                self.sources.source(*codes[: end + 1], kind=chain.kind + "\0".join(pinned[: end + 1]))
+                for end in range(len(codes))
+            ]
+        return self._sources_of[chain.key]
 
     @cached_property
     def notebooks(self) -> list[Path]:

@@ -281,8 +281,18 @@ def notebook():
     }
 
 
+def paragraphs(text):
+    """The text with each paragraph on one line: a line break between Chinese characters would be shown as a space.
+
+    Beside Latin letters a space stays, as everywhere in these texts, unless a full-width punctuation mark is next to it.
+    """
+    text = re.sub(r"(?<=[^\x00-\x7f])\n(?=[^\x00-\x7f])|(?<=[，。；：、）”])\n(?=[^\n])", "", text)
+    return re.sub(r"(?<=[^\n])\n(?=[^\n])", " ", text)
+
+
 def _cell(identifier, kind, source):
-    cell = {"cell_type": kind, "id": identifier, "metadata": {}, "source": source.strip("\n").splitlines(keepends=True)}
+    source = (paragraphs(source) if kind == "markdown" else source).strip("\n")
+    cell = {"cell_type": kind, "id": identifier, "metadata": {}, "source": source.splitlines(keepends=True)}
     return cell | {"execution_count": None, "outputs": []} if kind == "code" else cell
 
 

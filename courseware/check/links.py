@@ -11,6 +11,7 @@ from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from markdown import Markdown
+from markdown.extensions.toc import unique
 from pymdownx.slugs import slugify
 
 from courseware.check.context import Context, nearest
@@ -108,7 +109,15 @@ def _resolve(path: str, raw: bool, page: Page, context: Context) -> str:
     if not raw:
         return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
     joined = posixpath.normpath(posixpath.join(_address(name), path))
-    return next((n for n in sorted(context.files) if n.endswith((".md", ".ipynb")) and _address(n) == joined), joined)
+    return next((n for n in sorted(context.files) if joined in _served(n)), joined)
+
+
+def _served(name: str) -> set[str]:
+    """Addresses in the site of a page; a notebook's page has the notebook itself beside it, to download."""
+    if not name.endswith((".md", ".ipynb")):
+        return set()
+    address = _address(name)
+    return {address, posixpath.join(address, posixpath.basename(name))} if name.endswith(".ipynb") else {address}
 
 
 def _address(name: str) -> str:
@@ -175,14 +184,17 @@ def _ids(tokens: list[dict]) -> Iterator[str]:
 
 
 def _notebook_anchors(name: str, context: Context) -> set[str]:
-    """Jupyter's anchors: the heading with hyphens for spaces."""
+    """Anchors as `notebook_page` makes them: the headings' words."""
     try:
         cells = json.loads((context.docs / name).read_text("utf-8"))["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     except (ValueError, KeyError, TypeError):
         return set()
     headings = re.findall(r"^#{1,6}[ \t]+(.+?)[ \t]*$", text, re.MULTILINE)
-    return {heading.replace(" ", "-") for heading in headings}
+    slug, ids = slugify(case="lower"), set()
+    for heading in headings:
+        unique(slug(heading, "-"), ids)
+    return ids
 
 
 def explicit_ids(page: Page) -> list[tuple[int, str]]:

@@ -7,7 +7,6 @@ Each part exposes `extend(md, course)`; `course` is refreshed for every page. No
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from markdown import Extension, Markdown
 
@@ -43,9 +42,7 @@ class DialectExtension(Extension):
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (Python-Markdown's name)
         md.course = course = Course(self.getConfigs())
         for part in PARTS:
-            name = f"courseware.dialect.{part}"
-            if find_spec(name):
-                import_module(name).extend(md, course)
+            import_module(f"courseware.dialect.{part}").extend(md, course)
 
 
 def makeExtension(**kwargs) -> DialectExtension:  # noqa: N802 (Python-Markdown's name)

@@ -17,7 +17,14 @@ from courseware.page import Page, scan
 # Below "mkdocs", so that a strict build counts what is logged here; a plain name elsewhere.
 LOG = logging.getLogger("mkdocs.courseware")
 
-NOT_EXECUTED: dict[str, Any] = {"status": "not-executed", "seconds": None, "output": "", "error": None, "source": "", "environment": None}
+NOT_EXECUTED: dict[str, Any] = {
+    "status": "not-executed",
+    "seconds": None,
+    "output": "",
+    "error": None,
+    "source": "",
+    "environment": None,
+}
 
 
 @dataclass

@@ -16,7 +16,7 @@ from markdown import Markdown
 from markdown.util import BLOCK_LEVEL_ELEMENTS
 
 from courseware.dialect.mathml import math_ranges
-from courseware.page import CODE_SPAN, COMMENT, VALUE
+from courseware.page import HIDDEN, VALUE
 
 REPORT = "/verification.md"
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -36,7 +36,7 @@ def resolve(text: str, course: Any) -> str:
     """Prose (one or many lines, no fences) with its references replaced; code spans and comments are left alone."""
     if not VALUE.search(text):
         return text
-    code = [m.span() for pattern in (COMMENT, CODE_SPAN) for m in pattern.finditer(text)]
+    code = [m.span() for m in HIDDEN.finditer(text)]
     blanked = _blank(text, code)
     formulas = [(start, end) for start, end, *_ in math_ranges(blanked)]
     tags = [m.span() for m in TAG.finditer(blanked)]

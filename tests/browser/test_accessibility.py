@@ -1,0 +1,88 @@
+"""axe finds nothing, in light and dark; the keyboard gets everywhere and is seen to."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+# Elements that take the focus but show no outline, ring or other box of their own. Runs in the page.
+UNSEEN_FOCUS = """() => {
+  const shown = e => {
+    const style = getComputedStyle(e);
+    return style.outlineStyle != 'none' && parseFloat(style.outlineWidth) >= 1 || style.boxShadow != 'none';
+  };
+  const unseen = [];
+  for (const e of document.querySelectorAll('.md-header :is(a, button, input), .md-content :is(a[href], button, summary, input, [tabindex="0"])')) {
+    if (!e.checkVisibility({visibilityProperty: true, opacityProperty: true}) || e.disabled) continue;
+    e.focus({preventScroll: true});
+    if (document.activeElement != e) continue;
+    // a box inside a label or a search form may light up in its stead
+    if (!shown(e) && !(e.matches('input') && (e.closest('label, form') && [e.closest('label'), e.closest('form')].some(o => o && shown(o)))))
+      unseen.push(e.outerHTML.slice(0, 120));
+  }
+  return [...new Set(unseen)];
+}"""
+
+
+def faults(results: dict) -> list[str]:
+    """A line per element that breaks a rule."""
+    return [
+        f"{violation['id']}: {violation['help']}: {node['html'][:160]} {node['failureSummary'].splitlines()[-1].strip()[:200]}"
+        for violation in results["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+def test_axe(path, scheme, visit):
+    page = visit(path, scheme=scheme, reduced_motion="reduce")
+    found = faults(Axe().run(page).response)
+    assert not found, "\n".join(found[:20])
+
+
+def test_axe_on_the_page_that_is_not_there(visit):
+    assert not faults(Axe().run(visit("404.html")).response)
+
+
+def test_axe_with_a_quiz_answered_and_the_search_open(visit, scheme):
+    """States that only the script brings about."""
+    page = visit("online-softmax/", scheme=scheme, reduced_motion="reduce")
+    quiz = page.locator("form.quiz").first
+    quiz.locator("input").first.check()
+    quiz.locator("button[type=submit]").click()
+    quiz.get_by_role("status").filter(has_text="再想想").or_(quiz.get_by_role("status").filter(has_text="回答正确")).wait_for()
+    assert not faults(Axe().run(page, context="form.quiz").response)
+    page.locator("input.md-search__input").fill("FlashAttention")
+    page.locator(".md-search-result__link").first.wait_for()
+    assert not faults(Axe().run(page, context="[data-md-component=search]").response)
+
+
+def test_tab_reaches_the_skip_link_first(path, visit):
+    page = visit(path)
+    page.keyboard.press("Tab")
+    link = page.locator(":focus")
+    assert "md-skip" in link.get_attribute("class")
+    page.wait_for_function("getComputedStyle(document.activeElement).opacity == '1'")
+    target = link.get_attribute("href")
+    assert target.startswith("#") and len(target) > 1
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector(':target')")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.md-content') != null"), "after the skip link comes the text"
+
+
+@pytest.mark.parametrize("where", ["online-softmax/", "tiling/", "verification/", "lab-notebook/"])
+def test_the_focus_is_seen(where, visit, scheme):
+    page = visit(where, scheme=scheme, reduced_motion="reduce")
+    page.keyboard.press("Tab")  # from now on the browser shows the focus, scripts' included
+    unseen = page.evaluate(UNSEEN_FOCUS)
+    assert not unseen, "\n".join(unseen[:10])
+
+
+def test_a_folded_aside_by_keyboard(visit):
+    page = visit("online-softmax/")
+    aside = page.locator("details.unfold").first
+    assert aside.evaluate("e => e.open")
+    aside.locator("summary").focus()
+    for is_open in (False, True):
+        page.keyboard.press("Enter")
+        assert aside.evaluate("e => e.open") == is_open
