@@ -7,6 +7,7 @@ go into ROOT/.courseware/runs.json. Exit 0 when everything ran, 1 when something
 from __future__ import annotations
 
 import argparse
+import fcntl
 import importlib
 import json
 import subprocess
@@ -23,7 +24,14 @@ from courseware.project import Demo, Project
 
 
 def run(project: Project, *, retry: bool = True, seconds: float = SECONDS) -> bool:
-    """Run what is due in `project` and record it; True when nothing failed."""
+    """Run what is due in `project` and record it; True when nothing failed. One runner at a time for a project."""
+    project.state.mkdir(exist_ok=True)
+    with open(project.state / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _run(project, retry=retry, seconds=seconds)
+
+
+def _run(project: Project, *, retry: bool, seconds: float) -> bool:
     runs = Runs.of(project)
     runs.forget(project, failures=retry)
     runs.save(project)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -36,7 +37,9 @@ def execute(source: Path, target: Path, root: Path, seconds: float) -> dict:
     except DeadKernelError:
         error = "内核意外退出"
     target.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    nbformat.write(notebook, temporary)
+    temporary.replace(target)  # a build that reads it meanwhile sees the old one whole
     return {
         "status": "failed" if error else "ran",
         "seconds": round(time.perf_counter() - start, 3),
