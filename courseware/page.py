@@ -26,6 +26,10 @@ QUIZ_PART = re.compile(
 KIND_LINE = re.compile(r"\s*#\s*类型\s*[：:]\s*(?P<rest>.*)$")
 KIND = re.compile(r"【(?P<label>[^】]*)】\s*(?P<note>.*)$")
 VALUE = re.compile(r"\{\{\s*(?P<what>value|record)\s*:(?P<spec>[^{}\n]*)\}\}")
+# MkDocs' own pattern; the block must also be a mapping, else MkDocs leaves a page that begins with a rule as it is.
+FRONT_MATTER = re.compile(r"-{3}[ \t]*\n(?P<yaml>(?:[ \t]*(?:#.*)?\n)*[\w\"'][^\n:]*:(?=\s).*?\n)(?:\.{3}|-{3})[ \t]*(?:\n|$)", re.DOTALL)
+FORMULA = re.compile(r"(?<!\\)(?:\$\$|\\\[|\\begin\{(?P<env>[a-z]+\*?)\})")
+WHOLE_FORMULA = re.compile(r"(?<!\\)(?:\$\$(?:\\.|[^\\])+?\$\$|\\\[.+?\\\]|\\begin\{([a-z]+\*?)\}.*?\\end\{\1\})")
 LISTING = re.compile(r"\s*-+8<-+\s+(?P<quote>[\"'])(?P<target>.+?)(?P=quote)\s*$")
 
 KINDS = {"Runnable": "runnable", "Runnable on CUDA": "cuda", "Skeleton": "skeleton"}
@@ -254,13 +258,10 @@ class _Scanner:
         return sum(len(level.items) for level in self.open) + len(self.items)
 
     def _front_matter(self) -> int:
-        lines = self.page.lines
-        if lines[0].rstrip() == "---":
-            for index in range(1, len(lines)):
-                if lines[index].rstrip() in ("---", "..."):
-                    self.page.out += [Text(n + 1, lines[n]) for n in range(index + 1)]
-                    return index + 1
-        return 0
+        match = FRONT_MATTER.match(self.page.text)
+        count = len(match[0].rstrip("\n").split("\n")) if match else 0
+        self.page.out += [Text(n + 1, self.page.lines[n]) for n in range(count)]
+        return count
 
     def _line(self, index: int) -> int:
         """Handle the line at `index`; return the index of the next one."""
@@ -272,8 +273,8 @@ class _Scanner:
         if line.lstrip().startswith("<!--"):
             return self._comment(index)
         columns, rest = _columns(line)
-        if self._quiz_part(index, columns, rest):
-            return index + 1
+        if following := self._quiz_part(index, columns, rest):
+            return following
         fence = FENCE.match(line)
         if fence and "`" in fence["marker"] and "`" in fence["info"]:
             fence = None  # a code span, not a fence
@@ -290,31 +291,56 @@ class _Scanner:
             return self._fence(index, fence)
         if opener and inside < 4:
             return self._container(index, columns, opener)
+        following = index + 1
         if item and (inside < 4 or not self.blank):
+            rest, following = self._whole_formula(index, rest)
             self._item(index, columns, rest, item)
         elif inside >= 4 and self.paragraph is None:
             code = columns - 4 * self.depth  # as Python-Markdown counts, where that still makes it code
             self._emit(index, " " * (code if code >= 4 else inside) + rest)
         else:
+            rest, following = self._whole_formula(index, rest)
             self._plain(index, rest)
         self.blank = False
-        return index + 1
+        return following
 
-    def _quiz_part(self, index: int, columns: int, rest: str) -> bool:
-        """Begin a part of a quiz if this line does; otherwise let it say how far the part's body is indented."""
+    def _whole_formula(self, index: int, rest: str) -> tuple[str, int]:
+        """A line that begins a formula, joined with the formula's other lines, and the index of the line after.
+
+        In LaTeX a line break is a space, while Markdown would take `- b` or `# b` at a line's start for its own. A
+        formula ends with its paragraph at the latest, or it is none.
+        """
+        lines, joined = self.page.lines, [re.sub(r"(?<!\\)%.*", "", rest)]
+        opening = next(FORMULA.finditer(WHOLE_FORMULA.sub("", CODE_SPAN.sub("", rest))), None)
+        if not opening:
+            return rest, index + 1
+        closing = {"$$": "$$", "\\[": "\\]"}.get(opening[0]) or f"\\end{{{opening['env']}}}"
+        for number in range(index + 1, len(lines)):
+            text = lines[number].strip()
+            if not text or CONTAINER.match(text):
+                break
+            if closing in text:
+                return " ".join([*joined, text]), number + 1
+            joined.append(re.sub(r"(?<!\\)%.*", "", text))
+        return rest, index + 1
+
+    def _quiz_part(self, index: int, columns: int, rest: str) -> int | None:
+        """Begin a part of a quiz if this line does, and return the index of the line after; otherwise let the line
+        say how far the part's body is indented."""
         level = self.open[-1] if self.open else None
         if level is None or level.container.name != "quiz":
-            return False
+            return None
         part = QUIZ_PART.match(rest)
         if part and columns - level.column < 4 and level.part != "解析":
             self.items, self.base = [], level.column
             level.part, level.indented = part["letter"] or part["word"], True
+            rest, following = self._whole_formula(index, rest)
             self.page.out.append(Text(index + 1, " " * 4 * self.depth + rest, level.part))
             self.blank, self.paragraph = False, 0
-            return True
+            return following
         if level.indented and columns > level.column:
             self.base, level.indented = min(columns, level.column + 4), False
-        return False
+        return None
 
     def _leave_items(self, columns: int, item: re.Match | None) -> None:
         """Close the items that a line at this column has left, leaving a blank line where another kind of list begins.
@@ -373,7 +399,8 @@ class _Scanner:
             return
         if not self.blank and self.paragraph != -1:
             self._emit(index, "")
-        gap = len(item["gap"].expandtabs(4))
+        marker = columns + len(item["marker"])
+        gap = len((" " * marker + item["gap"]).expandtabs(4)) - marker  # a tab reaches the next multiple of four
         self._emit(index, f"{item['marker'].replace(')', '.')} {rest[item.end():]}")
         content = columns + len(item["marker"]) + (gap if gap <= 4 else 1)
         self.items.append(_Item(columns, content, item["marker"][0].isdigit()))

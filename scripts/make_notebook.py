@@ -158,9 +158,9 @@ print(check_split(split_attention))
 """
 
 KV_OUTER = """\
-### 练习 2：换一个循环次序
+### 练习 2：换一个循环顺序
 
-FlashAttention 第一版把 K/V 放在外层循环，Q 放在内层。写出这个次序，返回 `(O, visits)`，`visits` 是依次访问的
+FlashAttention 第一版把 K/V 放在外层循环，Q 放在内层。写出这个顺序，返回 `(O, visits)`，`visits` 是依次访问的
 `(i, j)`。想一想：这时每个行块的状态要存多久？
 """
 

@@ -26,7 +26,7 @@ def write(path: Path, data: object) -> None:
     """Replace a JSON file in one step: a reader or a killed build never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True) + "\n", "utf-8")
+    temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", "utf-8")
     temporary.replace(path)
 
 

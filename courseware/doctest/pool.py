@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -94,7 +95,9 @@ class Pool:
     def _start(self, task: Task) -> None:
         read, write = os.pipe()
         stdout, stderr = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        pid = os.fork()
+        with warnings.catch_warnings():  # Python ≥ 3.12 warns of OpenBLAS' threads, which idle and survive a fork
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
         if pid == 0:
             os.close(read)
             _child(task, write, stdout, stderr)

@@ -205,6 +205,25 @@ def visit(browser: Browser, base_url: str) -> Iterator[Callable[..., Page]]:
     assert not watch.said, "errors or warnings in the console"
 
 
+def change_scheme(page: Page, scheme: str) -> None:
+    """The reader's system turns light or dark while the page is open; the page follows."""
+    page.emulate_media(color_scheme=scheme)
+    palette = {"light": "default", "dark": "slate"}[scheme]
+    page.wait_for_function("palette => document.body.dataset.mdColorScheme == palette", arg=palette)
+
+
+@pytest.fixture
+def in_both_schemes() -> Callable[[Page], Iterator[str]]:
+    """`for scheme in in_both_schemes(page)`: light, then dark, without loading the page again."""
+
+    def each(page: Page) -> Iterator[str]:
+        for scheme in ("light", "dark"):
+            change_scheme(page, scheme)
+            yield scheme
+
+    return each
+
+
 @pytest.fixture(scope="session")
 def course_sources() -> dict[str, str]:
     """Source relative to docs/ of each page -> its address."""

@@ -24,23 +24,32 @@ UNSEEN_FOCUS = """() => {
 }"""
 
 
-def faults(results: dict) -> list[str]:
-    """A line per element that breaks a rule."""
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+
+
+def faults(page, context: str | None = None, options: dict | None = None) -> list[str]:
+    """A line per element that breaks one of axe's rules.
+
+    Left out: `empty-table-header` where the header is a formula. axe sees no text in MathML; screen readers do.
+    """
+    results = Axe().run(page, context=context, options=options).response
     return [
         f"{violation['id']}: {violation['help']}: {node['html'][:160]} {node['failureSummary'].splitlines()[-1].strip()[:200]}"
         for violation in results["violations"]
         for node in violation["nodes"]
+        if not (violation["id"] == "empty-table-header" and "<math" in node["html"])
     ]
 
 
-def test_axe(path, scheme, visit):
-    page = visit(path, scheme=scheme, reduced_motion="reduce")
-    found = faults(Axe().run(page).response)
-    assert not found, "\n".join(found[:20])
+def test_axe(path, visit, in_both_schemes):
+    page = visit(path, reduced_motion="reduce")
+    for scheme in in_both_schemes(page):
+        found = faults(page, options=COLOURS if scheme == "dark" else None)  # the other rules see no colour
+        assert not found, f"{scheme}:\n" + "\n".join(found[:20])
 
 
 def test_axe_on_the_page_that_is_not_there(visit):
-    assert not faults(Axe().run(visit("404.html")).response)
+    assert faults(visit("404.html")) == []
 
 
 def test_axe_with_a_quiz_answered_and_the_search_open(visit, scheme):
@@ -50,14 +59,15 @@ def test_axe_with_a_quiz_answered_and_the_search_open(visit, scheme):
     quiz.locator("input").first.check()
     quiz.locator("button[type=submit]").click()
     quiz.get_by_role("status").filter(has_text="再想想").or_(quiz.get_by_role("status").filter(has_text="回答正确")).wait_for()
-    assert not faults(Axe().run(page, context="form.quiz").response)
+    assert faults(page, "form.quiz") == []
     page.locator("input.md-search__input").fill("FlashAttention")
     page.locator(".md-search-result__link").first.wait_for()
-    assert not faults(Axe().run(page, context="[data-md-component=search]").response)
+    assert faults(page, "[data-md-component=search]") == []
 
 
-def test_tab_reaches_the_skip_link_first(path, visit):
-    page = visit(path)
+@pytest.mark.parametrize("where", ["", "online-softmax/", "lab-notebook/", "verification/"])
+def test_tab_reaches_the_skip_link_first(where, visit):
+    page = visit(where)
     page.keyboard.press("Tab")
     link = page.locator(":focus")
     assert "md-skip" in link.get_attribute("class")
@@ -71,11 +81,12 @@ def test_tab_reaches_the_skip_link_first(path, visit):
 
 
 @pytest.mark.parametrize("where", ["online-softmax/", "tiling/", "verification/", "lab-notebook/"])
-def test_the_focus_is_seen(where, visit, scheme):
-    page = visit(where, scheme=scheme, reduced_motion="reduce")
+def test_the_focus_is_seen(where, visit, in_both_schemes):
+    page = visit(where, reduced_motion="reduce")
     page.keyboard.press("Tab")  # from now on the browser shows the focus, scripts' included
-    unseen = page.evaluate(UNSEEN_FOCUS)
-    assert not unseen, "\n".join(unseen[:10])
+    for scheme in in_both_schemes(page):
+        unseen = page.evaluate(UNSEEN_FOCUS)
+        assert not unseen, f"{scheme}:\n" + "\n".join(unseen[:10])
 
 
 def test_a_folded_aside_by_keyboard(visit):

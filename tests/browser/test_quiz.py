@@ -49,13 +49,14 @@ def status(quiz, text: str):
     return found
 
 
-def test_every_quiz_has_a_key_among_its_options(path, visit):
-    for quiz in visit(path).locator("form.quiz").all():
-        letters = quiz.locator("input").evaluate_all("all => all.map(e => e.value)")
-        assert set(right(quiz)) <= set(letters) and len(letters) >= 2
-        kind = "checkbox" if len(right(quiz)) > 1 else "radio"
-        assert quiz.locator(f"input[type={kind}]").count() == len(letters)
-        assert not quiz.locator(".quiz__answer").evaluate("e => e.open")
+def test_every_quiz_has_a_key_among_its_options(path, site):
+    html = (site / path / "index.html").read_text("utf-8")
+    for form in re.findall(r'<form class="quiz".*?</form>', html, re.DOTALL):
+        key = re.search('data-answer="([^"]*)"', form)[1].split(",")
+        inputs = [dict(re.findall(r'(\w+)="([^"]*)"', tag)) for tag in re.findall("<input[^>]*>", form)]
+        assert set(key) <= {one["value"] for one in inputs} and len(inputs) >= 2
+        assert {one["type"] for one in inputs} == {"checkbox" if len(key) > 1 else "radio"}
+        assert not re.search(r'<details class="quiz__answer"[^>]*\bopen', form)
 
 
 def test_right_by_mouse(find):
