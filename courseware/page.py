@@ -27,7 +27,7 @@ KIND_LINE = re.compile(r"\s*#\s*类型\s*[：:]\s*(?P<rest>.*)$")
 KIND = re.compile(r"【(?P<label>[^】]*)】\s*(?P<note>.*)$")
 VALUE = re.compile(r"\{\{\s*(?P<what>value|record)\s*:(?P<spec>[^{}\n]*)\}\}")
 # MkDocs' own pattern; the block must also be a mapping, else MkDocs leaves a page that begins with a rule as it is.
-FRONT_MATTER = re.compile(r"-{3}[ \t]*\n(?P<yaml>(?:[ \t]*(?:#.*)?\n)*[\w\"'][^\n:]*:(?=\s).*?\n)(?:\.{3}|-{3})[ \t]*(?:\n|$)", re.DOTALL)
+FRONT_MATTER = re.compile(r"-{3}[ \t]*\n(?P<yaml>(?:[ \t]*(?:#.*)?\n)*[\w\"'][^\n:]*:(?=\s).*?\n)(?:\.{3}|-{3})[ \t]*\n", re.DOTALL)
 FORMULA = re.compile(r"(?<!\\)(?:\$\$|\\\[|\\begin\{(?P<env>[a-z]+\*?)\})")
 WHOLE_FORMULA = re.compile(r"(?<!\\)(?:\$\$(?:\\.|[^\\])+?\$\$|\\\[.+?\\\]|\\begin\{([a-z]+\*?)\}.*?\\end\{\1\})")
 LISTING = re.compile(r"\s*-+8<-+\s+(?P<quote>[\"'])(?P<target>.+?)(?P=quote)\s*$")
@@ -246,6 +246,7 @@ class _Scanner:
         self.base = 0  # column at which the innermost container's text starts
         self.heading = ""
         self.blank = True  # was the line before blank?
+        self.code = False  # was it indented code?
         self.paragraph: int | None = None  # list depth of the paragraph going on; -1 in an item's own text
 
     def run(self) -> None:
@@ -273,6 +274,7 @@ class _Scanner:
         if line.lstrip().startswith("<!--"):
             return self._comment(index)
         columns, rest = _columns(line)
+        code_before, self.code = self.code, False
         if following := self._quiz_part(index, columns, rest):
             return following
         fence = FENCE.match(line)
@@ -292,12 +294,13 @@ class _Scanner:
         if opener and inside < 4:
             return self._container(index, columns, opener)
         following = index + 1
-        if item and (inside < 4 or not self.blank):
+        if item and (inside < 4 or not (self.blank or code_before)):
             rest, following = self._whole_formula(index, rest)
             self._item(index, columns, rest, item)
         elif inside >= 4 and self.paragraph is None:
             code = columns - 4 * self.depth  # as Python-Markdown counts, where that still makes it code
             self._emit(index, " " * (code if code >= 4 else inside) + rest)
+            self.code = True
         else:
             rest, following = self._whole_formula(index, rest)
             self._plain(index, rest)

@@ -1,6 +1,7 @@
 """The checker: every mistake of every page at once, with its place, its fault and its remedy. No code of a page runs.
 
-Subjects are one file each (`containers`, `quizzes`, `code`, `directives`, `listings`, `values`, `links`, `assets`);
+Subjects are one file each (`text`, `containers`, `quizzes`, `tables`, `code`, `directives`, `listings`, `values`, `links`,
+`assets`);
 a rule is a generator `rule(page, context)`. Rendering passes many mistakes in silence (an unknown container prints raw,
 pytest-codeblocks walks past a fence with a title), so whatever a page may get wrong has to be named here.
 """
@@ -9,12 +10,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from courseware.check import assets, code, containers, directives, links, listings, quizzes, values
+from courseware.check import assets, code, containers, directives, links, listings, quizzes, tables, text, values
 from courseware.check.context import Context
 from courseware.page import Page, scan
 from courseware.problem import Problem
 
-SUBJECTS = [containers, quizzes, code, directives, listings, values, links]
+SUBJECTS = [text, containers, quizzes, tables, code, directives, listings, values, links]
 RULES = [rule for subject in SUBJECTS for rule in subject.RULES]
 
 

@@ -6,7 +6,9 @@ import io
 import re
 import warnings
 from collections.abc import Iterator
+from functools import cache
 
+from markdown import Markdown
 from pytest_codeblocks.main import extract_from_buffer
 
 from courseware.check.context import Context, code_lines, nearest
@@ -37,6 +39,20 @@ def unclosed(page: Page, context: Context) -> Iterator[Problem]:
 def unclosed_comment(page: Page, context: Context) -> Iterator[Problem]:
     for match in re.finditer("<!--", page.prose):
         yield Problem(page.path, page.line_of(match.start()), "HTML 注释没有闭合，后面的内容都不会显示", "加上 -->")
+
+
+def infos(page: Page, context: Context) -> Iterator[Problem]:
+    """What stands after the backticks must be a language and options that superfences knows, else the fence is text."""
+    remedy = '只写语言名；另可加 title="…"、hl_lines="1 3-5"、linenums="1"'
+    for fence in page.fences:
+        if fence.info and not fence.commented and not is_python(fence) and not _understood(fence.info):
+            yield Problem(page.path, fence.line, f"看不懂代码块的首行 {fence.marker}{fence.info}，会原样显示", remedy)
+
+
+@cache
+def _understood(info: str) -> bool:
+    html = Markdown(extensions=["pymdownx.superfences"]).convert(f"~~~{info}\nx\n~~~")
+    return "~~~" not in html
 
 
 def shells(page: Page, context: Context) -> Iterator[Problem]:
@@ -186,4 +202,4 @@ def _unpinned(page: Page) -> str:
     return "\n".join(lines)
 
 
-RULES = [unclosed, unclosed_comment, shells, passed_over, hidden, kinds, syntax]
+RULES = [unclosed, unclosed_comment, infos, shells, passed_over, hidden, kinds, syntax]

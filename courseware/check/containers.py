@@ -22,10 +22,13 @@ def unknown(page: Page, context: Context) -> Iterator[Problem]:
     for container in page.containers:
         name, row = container.name, ":" * container.colons
         if name in CONTAINERS:
+            if container.title.startswith((":", "：")):
+                remedy = f"写成 {row}{name} {container.title.lstrip(' :：')}".rstrip()
+                yield Problem(page.path, container.line, f"容器名后面多了冒号：{row}{name}{container.title[0]}", remedy)
             continue
         stuck = next((known for known in CONTAINERS if name.startswith(known)), None)
         if stuck:
-            rest = f"{name[len(stuck):]} {container.title}".strip()
+            rest = f"{name[len(stuck):]} {container.title}".strip(" :：")
             yield Problem(page.path, container.line, f"容器名和标题连在一起：{row}{name}", f"加一个空格：{row}{stuck} {rest}")
         else:
             yield Problem(page.path, container.line, f"没有叫 {name} 的容器", nearest(name, CONTAINERS, row + "{}"))

@@ -40,7 +40,7 @@ def resolve(text: str, course: Any) -> str:
     blanked = _blank(text, code)
     formulas = [(start, end) for start, end, *_ in math_ranges(blanked)]
     tags = [m.span() for m in TAG.finditer(blanked)]
-    markup = [*tags, *_html_blocks(blanked), *(m.span() for m in LINK_TEXT.finditer(blanked))]
+    markup = [*tags, *((start, end) for start, end, _ in html_blocks(blanked)), *(m.span() for m in LINK_TEXT.finditer(blanked))]
 
     def write(match: re.Match) -> str:
         place = match.start()
@@ -130,18 +130,19 @@ def _blank(text: str, ranges: list[tuple[int, int]]) -> str:
     return text
 
 
-def _html_blocks(text: str) -> list[tuple[int, int]]:
-    """Ranges of raw HTML blocks, from a block-level tag at a line's start to the tag that closes it.
+def html_blocks(text: str) -> list[tuple[int, int, str]]:
+    """(start, end, tag) of each raw HTML block, from a block-level tag at a line's start to the tag that closes it.
 
-    One with a `markdown` attribute is read as Markdown and does not count.
+    `text` has its code blanked. A block with a `markdown` attribute is read as Markdown and does not count.
     """
     found, done = [], 0
     for match in HTML_OPENING.finditer(text):
         tag = match["tag"].lower()
-        if match.start() < done or tag not in BLOCK_LEVEL_ELEMENTS or re.search(r"\smarkdown\b", match[0]):
+        raw = tag in BLOCK_LEVEL_ELEMENTS and tag != "hr" and not match[0].endswith("/>")
+        if match.start() < done or not raw or re.search(r"\smarkdown\b", match[0]):
             continue
         done = _closing(text, tag, match.start())
-        found.append((match.start(), done))
+        found.append((match.start(), done, tag))
     return found
 
 

@@ -188,7 +188,7 @@ def _child(task: Task, pipe: int, stdout: BinaryIO, stderr: BinaryIO) -> None:
 
         def send(message: object) -> None:
             if os.getpid() == pid:  # a process that the task forked must not speak for it
-                data = json.dumps(message).encode() + b"\n"
+                data = json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"  # no half of a surrogate pair
                 while data:
                     data = data[os.write(pipe, data) :]
 

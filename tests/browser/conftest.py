@@ -35,7 +35,7 @@ FLAGS = [
     # nothing but our own server can be reached: a request to another host fails at once
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
-PATIENCE = 10_000  # ms that a condition may take
+PATIENCE = 30_000  # ms that a condition may take
 
 
 def address(source: str) -> str:
@@ -222,6 +222,18 @@ def in_both_schemes() -> Callable[[Page], Iterator[str]]:
             yield scheme
 
     return each
+
+
+@pytest.fixture
+def search() -> Callable[[Page, str], None]:
+    """`search(page, word)`: put a word into the search box."""
+
+    def type_into_box(page: Page, word: str) -> None:
+        page.locator("input.md-search__input").click()
+        page.keyboard.insert_text(word)
+        page.keyboard.press("End")  # text put in by an input method is searched for at the next key
+
+    return type_into_box
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ def test_axe_on_the_page_that_is_not_there(visit):
     assert faults(visit("404.html")) == []
 
 
-def test_axe_with_a_quiz_answered_and_the_search_open(visit, scheme):
+def test_axe_with_a_quiz_answered_and_the_search_open(visit, search, scheme):
     """States that only the script brings about."""
     page = visit("online-softmax/", scheme=scheme, reduced_motion="reduce")
     quiz = page.locator("form.quiz").first
@@ -60,7 +60,7 @@ def test_axe_with_a_quiz_answered_and_the_search_open(visit, scheme):
     quiz.locator("button[type=submit]").click()
     quiz.get_by_role("status").filter(has_text="再想想").or_(quiz.get_by_role("status").filter(has_text="回答正确")).wait_for()
     assert faults(page, "form.quiz") == []
-    page.locator("input.md-search__input").fill("FlashAttention")
+    search(page, "FlashAttention")
     page.locator(".md-search-result__link").first.wait_for()
     assert faults(page, "[data-md-component=search]") == []
 
