@@ -5,7 +5,7 @@ Events, in the order MkDocs fires them:
   on_pre_build   checker and runner; the ledger is put together; a build with any problem ends here
   on_files       executed notebooks take the place of their sources; verification.json
   on_page_content  under `serve` a page shows its own problems; a notebook's page loses its inlined styles
-  on_post_build  links and anchors of the built pages; the search index in plain UTF-8
+  on_post_build  the search index in plain UTF-8, the theme lightened; links and anchors of the built pages
   on_shutdown    the staged site replaces the last good one
 """
 
@@ -29,7 +29,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import get_toc
 from mkdocs.utils import CountHandler
 
-from courseware import links, notebook_page
+from courseware import links, notebook_page, theme
 from courseware.check import check
 from courseware.doctest.ledger import Runs, assemble, pending, problems, write
 from courseware.problem import Problem
@@ -111,7 +111,7 @@ def on_post_build(config: MkDocsConfig) -> None:
     _unescape(site / "search" / "search_index.json")
     if Build.serving:
         return
-    broken = links.check(site, Build.project, Build.ledger["verification"]["blocks"])
+    broken = theme.lighten(site) + links.check(site, Build.project, Build.ledger["verification"]["blocks"])
     for problem in broken:
         log.error(str(problem))
     if broken:

@@ -13,6 +13,8 @@ from html import escape, unescape
 from markdown.extensions.toc import nest_toc_tokens, unique
 from pymdownx.slugs import slugify
 
+from courseware.dialect.code import without_plain_tokens
+
 # In code and output `<` is escaped, so no pattern that starts with a tag can match there.
 REPLACED = [
     (re.compile(pattern, re.DOTALL), replacement)
@@ -39,6 +41,7 @@ def tidy(content: str, name: str) -> tuple[str, list[dict]]:
     """
     for pattern, replacement in REPLACED:
         content = pattern.sub(replacement, content)
+    content = without_plain_tokens(content)
     headings, ids, slug = [], set(), slugify(case="lower")
 
     def heading(match: re.Match) -> str:

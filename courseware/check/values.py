@@ -14,6 +14,7 @@ from courseware.dialect.mathml import math_errors, math_ranges
 from courseware.dialect.quiz import parse_quiz
 from courseware.dialect.values import stem
 from courseware.doctest.blocks import chains
+from courseware.doctest.fingerprint import parse
 from courseware.page import VALUE, Page
 from courseware.problem import Problem
 
@@ -74,7 +75,7 @@ def _bound(page: Page) -> set[str]:
     for chain in chains(page):
         for block in chain.blocks if chain.kind == "runnable" else []:
             try:
-                found |= set(_names(ast.parse(block.code)))
+                found |= set(_names(parse(block.code)))
             except (SyntaxError, ValueError):
                 found.add("*")  # `code.syntax` reports it; which names it would have bound nobody can say
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import warnings
 from functools import cached_property
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class Sources:
     def _imports(self, code: str, package: str) -> set[str]:
         """Modules of ours that one text names; all of them where it may import by a computed name."""
         try:
-            tree = ast.parse(code)
+            tree = parse(code)
         except (SyntaxError, ValueError):
             return set()  # it cannot run, and its text is hashed already
         names: set[str] = set()
@@ -105,13 +106,20 @@ class Sources:
         return {name for end in range(1, len(parts) + 1) if (name := ".".join(parts[:end])) in self.modules}
 
 
+def parse(code: str) -> ast.Module:
+    """The syntax tree, without the warnings that running the code gives at its own place. Raises as `ast.parse`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(code)
+
+
 def libraries(codes: list[str], sources: Sources, names: tuple[str, ...]) -> list[str]:
     """Which of the libraries `names` the codes and the modules they reach import anywhere."""
     texts = list(codes) + [sources.modules[name] for code in codes for name in sources.reached_by(code)]
     used = set()
     for text in set(texts):
         try:
-            tree = ast.parse(text)
+            tree = parse(text)
         except (SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):

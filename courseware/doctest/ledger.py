@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from courseware.page import Page
 from courseware.problem import Problem
 from courseware.project import Project
 
+NOT_RUN = "执行器没有做完，原因在它的输出里；再构建一次"
 EMPTY = {"verification": {}, "chains": {}, "demos": {}, "evidence": {}}
 
 
@@ -213,6 +215,8 @@ def _block_problems(project: Project, runs: Runs) -> list[Problem]:
         run = runs.data["chains"].get(project.block_sources(chain)[-1])
         if chain.kind == "skeleton":
             run = compile_result(chain)
+        if run is None and chain.kind == "runnable":
+            found.append(Problem(chain.page, chain.line, "代码块没有执行记录", NOT_RUN))
         for block, record in zip(chain.blocks, run["blocks"] if run else [], strict=bool(run)):
             if record["status"] == "failed":
                 remedy = "改好这个代码块或它引用的模块"
@@ -223,9 +227,14 @@ def _block_problems(project: Project, runs: Runs) -> list[Problem]:
 
 
 def _summary(error: str) -> str:
-    """The one line that tells: a traceback's last, the first sentence of what the runner itself says."""
+    """The one line that tells: the first of a traceback's message, the first sentence of what the runner itself says."""
     lines = error.strip().splitlines()
-    return lines[-1] if lines[0].lstrip().startswith(("Traceback", "File ")) else lines[0].partition("。")[0]
+    if "Exception Group" in lines[0]:
+        lines = [re.sub(r"^\s{0,2}[|+] ?", "", line) for line in lines]
+    if not lines[0].lstrip().startswith(("Traceback", "File ", "Exception Group")):
+        return lines[0].partition("。")[0]
+    last = max((n for n, line in enumerate(lines) if re.match(r'\s*File "', line)), default=0)
+    return next((line for line in lines[last + 1 :] if line and not line[0].isspace()), lines[-1])
 
 
 def _value_problems(project: Project, page: Page, runs: Runs) -> list[Problem]:
@@ -250,8 +259,6 @@ def _value_problems(project: Project, page: Page, runs: Runs) -> list[Problem]:
 
 
 def _key_line(page: Page, name: str) -> int:
-    import re
-
     match = re.search(rf"答案\s*[:：]\s*=\s*{re.escape(name)}\b", page.prose)
     return page.line_of(match.start()) if match else 1
 
@@ -260,7 +267,9 @@ def _demo_problems(project: Project, runs: Runs) -> list[Problem]:
     found = []
     for demo in project.demos.values():
         run = runs.data["demos"].get(project.demo_source(demo))
-        if run and run["status"] == "failed":
+        if run is None:
+            found.append(Problem(project.shown(demo.template), 1, f"演示 {demo.name} 的数据没有执行记录", NOT_RUN))
+        elif run["status"] == "failed":
             fault = f"演示 {demo.name} 的数据没有算出来：{run['error'].splitlines()[-1]}"
             remedy = f"改好 {demo.call} 或它的参数"
             found.append(Problem(project.shown(demo.template), 1, fault, remedy, run["error"]))
@@ -271,7 +280,9 @@ def _notebook_problems(project: Project, runs: Runs) -> list[Problem]:
     found = []
     for path in project.notebooks:
         run = runs.data["notebooks"].get(project.notebook_source(path))
-        if run and run["status"] == "failed":
+        if run is None:
+            found.append(Problem(project.shown(path), 1, "笔记本没有执行记录", NOT_RUN))
+        elif run["status"] == "failed":
             fault = f"笔记本的第 {run['cell']} 个代码单元失败：{run['error'].splitlines()[-1]}"
             found.append(Problem(project.shown(path), 1, fault, "改好这个单元", run["error"]))
     return found

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 GIB = 1 << 30
+BROKEN = 70  # exit status of a child in which not the task ended but what runs it (EX_SOFTWARE)
 MAX_FILE = GIB // 4  # bytes that a task may write into one file, its output included
 
 
@@ -111,7 +112,11 @@ class Pool:
         child.buffer += data
         *lines, child.buffer = child.buffer.split(b"\n")
         for line in lines:
-            message = json.loads(line)
+            try:
+                message = json.loads(line)
+            except ValueError:
+                self._end(child, "代码块写进了执行器的管道；请只写自己打开的文件")
+                return
             if message == "end":
                 self._end(child, "")
                 return
@@ -163,6 +168,8 @@ def _contents(file: BinaryIO) -> bytes:
 
 
 def _exit_words(code: int) -> str:
+    if code == BROKEN:
+        return "执行器在代码块的进程里出错；代码块多半改动了 builtins、json 等标准库，或关掉了不是自己打开的文件"
     if code >= 0:
         return f"进程自行退出（退出码 {code}）；代码块不应调用 exit 或 os._exit"
     name = signal.Signals(-code).name
@@ -172,7 +179,7 @@ def _exit_words(code: int) -> str:
 
 def _child(task: Task, pipe: int, stdout: BinaryIO, stderr: BinaryIO) -> None:
     """In the forked child: own process group, own output, limits; never returns."""
-    status = 1
+    status = BROKEN
     try:
         os.setpgid(0, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):

@@ -1,0 +1,45 @@
+"""The theme's files: unused rules go, used ones stay, preformatted text is not touched."""
+
+import pytest
+
+from courseware.theme import SEGMENT, lighten, squeezed, trimmed
+
+USED = {"a", "b", "md-x", "slate"}
+
+
+@pytest.mark.parametrize(
+    ("css", "kept"),
+    [
+        (".a{x:1}", ".a{x:1}"),
+        (".gone{x:1}", ""),
+        (".a,.gone{x:1}", ".a{x:1}"),
+        (".a .gone{x:1}p{y:2}", "p{y:2}"),
+        ("p>a:hover{x:1}", "p>a:hover{x:1}"),
+        (".a:not(.gone){x:1}", ".a:not(.gone){x:1}"),
+        (":is(.gone,.a) p{x:1}", ":is(.gone,.a) p{x:1}"),
+        ("[dir=rtl] .a{x:1}[dir=ltr] .a{x:2}", "[dir=ltr] .a{x:2}"),
+        ("@media print{.a{x:1}.gone{x:2}}", "@media print{.a{x:1}}"),
+        ("@media print{.gone{x:2}}.b{x:1}", ".b{x:1}"),
+        ("@media a{@supports (b:c){.gone{x:2}}}", ""),
+        ("@keyframes k{0%{x:1}to{x:2}}", "@keyframes k{0%{x:1}to{x:2}}"),
+        ("[data-md-color-scheme=slate]{x:1}[data-md-color-primary=red]{x:2}", "[data-md-color-scheme=slate]{x:1}"),
+        ('@charset "UTF-8";.gone{x:1}.a{x:2}', '@charset "UTF-8";.a{x:2}'),
+        (":root{--i:url('data:image/svg+xml;utf8,<svg>')}", ":root{--i:url('data:image/svg+xml;utf8,<svg>')}"),
+    ],
+)
+def test_trimmed(css, kept):
+    assert trimmed(css, USED) == kept
+
+
+def test_squeezed_keeps_preformatted_text():
+    page = "<p>\n    x\n\n  y</p><pre>\n    x\n\n  y</pre>\n  <script>\n   z</script>\n  end"
+    assert squeezed(page) == "<p>\nx\ny</p><pre>\n    x\n\n  y</pre>\n<script>\n   z</script>\nend"
+
+
+@pytest.mark.parametrize(("text", "faults"), [(f"a;{SEGMENT}e;b", 0), ("another version", 1), (SEGMENT * 2, 1)])
+def test_the_search_is_mended_or_the_build_says_so(tmp_path, text, faults):
+    worker = tmp_path / "assets" / "javascripts" / "workers" / "search.1.min.js"
+    worker.parent.mkdir(parents=True)
+    worker.write_text(text)
+    assert len(lighten(tmp_path)) == faults
+    assert ("o<=t.length" in worker.read_text()) == (not faults)
