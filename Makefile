@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export NO_MKDOCS_2_WARNING = 1 # Material's notice of its end of life; the design allows for it
 
-.PHONY: serve site check test benchmark clean
+.PHONY: serve site check test benchmark record clean
 
 serve: .venv/ready          ## run the blocks and serve with live reload; only what changed runs again
 	$(BIN)/mkdocs serve
@@ -19,6 +19,9 @@ test: .venv/ready-test      ## everything the tests need, the browser included, 
 
 benchmark: .venv/ready-test ## time of a checked build against a plain one, and weight of a first visit
 	$(BIN)/python scripts/benchmark_build.py
+
+record:                     ## with an NVIDIA GPU and the current Python: CUDA blocks, proofs, benchmarks into docs/evidence
+	$(PYTHON) -m courseware.record
 
 clean:                      ## what the commands above made, the environment included
 	rm -rf .venv .courseware .site.* site

@@ -5,16 +5,57 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from courseware.project import Project
+
+FIELDS = {"figures": dict, "environment": dict, "command": str, "date": str, "source": str}
+RECORDS = {
+    "blocks": ("page", "heading", "source", "seconds", "output"),
+    "kernels": ("name", "source", "status", "cases"),
+}
+BENCHMARKS = "kernels.benchmarks"  # the module whose GROUPS give the figures
+
+
+def benchmark_source(project: Project) -> str:
+    """Hash over the benchmarks and every module that they reach."""
+    return project.sources.source(f"import {BENCHMARKS}", kind="benchmark")
+
 
 def load(folder: Path) -> dict[str, dict]:
-    """Every evidence file by its stem; a file that is no JSON raises ValueError naming it."""
+    """Every evidence file by its stem, but for those that are damaged: the checker refuses them."""
     found = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            found[path.stem] = json.loads(path.read_text("utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{path}: 不是有效的 JSON（{error}）；请用 make record 重新生成") from error
+            data = json.loads(path.read_text("utf-8"))
+        except ValueError:
+            continue
+        if not fault(data):
+            found[path.stem] = data
     return found
+
+
+def fault(data: object) -> str:
+    """What an evidence file lacks, in words that follow its name; "" when all that others rely on is there."""
+    if not isinstance(data, dict):
+        return "不是 JSON 对象"
+    for key, kind in FIELDS.items():
+        if not isinstance(data.get(key), kind):
+            return f"没有 {key}，或它的类型不对"
+    if not all(isinstance(data["environment"].get(key), str) for key in ("device", "date")):
+        return "的 environment 缺少 device 或 date"
+    for key, figure in data["figures"].items():
+        if not isinstance(figure, dict) or not isinstance(figure.get("value"), (int, float, str)):
+            return f"的数值 {key} 没有 value"
+        if not isinstance(figure.get("unit", ""), str):
+            return f"的数值 {key} 的 unit 不是文字"
+    for part, keys in RECORDS.items():
+        records = data.get(part, [])
+        if not isinstance(records, list):
+            return f"的 {part} 不是列表"
+        for number, record in enumerate(records, 1):
+            missing = [key for key in keys if not isinstance(record, dict) or key not in record]
+            if missing:
+                return f"的 {part} 第 {number} 条缺少 {'、'.join(missing)}"
+    return ""
 
 
 def block(recorded: dict[str, dict], page: str, heading: str, source: str) -> dict:
@@ -30,6 +71,17 @@ def block(recorded: dict[str, dict], page: str, heading: str, source: str) -> di
     return stale
 
 
-def kernels(recorded: dict[str, dict]) -> list[dict]:
-    """Kernel records of every evidence file, in the ledger's form."""
-    return [kernel for data in recorded.values() for kernel in data.get("kernels", [])]
+def kernel(recorded: dict[str, dict], name: str, source: str) -> list[dict]:
+    """Runs of a kernel's proof on named hardware, each passed, failed or stale (its source has changed since)."""
+    return [
+        {
+            "device": data["environment"]["device"],
+            "date": data["environment"]["date"],
+            "status": run["status"] if run["source"] == source else "stale",
+            "cases": run["cases"],
+            "evidence": file,
+        }
+        for file, data in recorded.items()
+        for run in data.get("kernels", [])
+        if run["name"] == name
+    ]

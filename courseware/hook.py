@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 from mkdocs.config.defaults import MkDocsConfig
@@ -56,12 +57,14 @@ def on_config(config: MkDocsConfig) -> None:
     context = click.get_current_context(silent=True)
     # `serve --clean` announces itself as a build, so the command line decides
     Build.serving = context is not None and context.info_name == "serve"
+    _absolute_paths(config, Path(config.config_file_path).resolve().parent)
     if Build.serving:
         _forgive_warnings()
+        config.mdx_configs.get("pymdownx.snippets", {})["check_paths"] = False  # the checker says it, the page stands
         return
     if logging.getLogger("mkdocs").getEffectiveLevel() > logging.WARNING:
         raise Abort("-q 会连警告一起藏起来，坏链接就会混进站点；请去掉 -q 再构建")
-    Build.final = Path(config.site_dir)
+    Build.final = Path(config.site_dir).resolve()  # through a link, which stays
     Build.staging = Build.final.with_name(f".{Build.final.name}.staging")
     _lock(Build.final)
     _recover(Build.final)
@@ -111,12 +114,19 @@ def on_post_build(config: MkDocsConfig) -> None:
     _unescape(site / "search" / "search_index.json")
     if Build.serving:
         return
-    broken = theme.lighten(site) + links.check(site, Build.project, Build.ledger["verification"]["blocks"])
+    base = urlsplit(config.site_url or "").path
+    broken = theme.lighten(site) + links.check(site, Build.project, Build.ledger["verification"]["blocks"], base)
     for problem in broken:
         log.error(str(problem))
     if broken:
         raise Abort(f"构建中止：共 {len(broken)} 处问题，上一次的站点没有改动")
     Build.reached_end = True
+
+
+def on_build_error(error: Exception) -> None:
+    """A full disk or missing rights are no fault of a page: say so in a line."""
+    if isinstance(error, OSError) and not Build.serving:
+        raise Abort(f"构建中止：{error}；检查磁盘空间和权限。上一次的站点没有改动") from error
 
 
 def on_shutdown() -> None:
@@ -134,6 +144,16 @@ def _forgive_warnings() -> None:
     logger = logging.getLogger("mkdocs")
     for handler in [h for h in logger.handlers if isinstance(h, CountHandler)]:
         logger.removeHandler(handler)
+
+
+def _absolute_paths(config: MkDocsConfig, root: Path) -> None:
+    """Paths in the extensions' options start from mkdocs.yml, wherever MkDocs was started (`-f`)."""
+    dialect = config.mdx_configs.setdefault("courseware.dialect", {})
+    dialect["ledger"] = str(root / dialect.get("ledger", ".courseware/ledger.json"))
+    dialect["demos"] = str(root / dialect.get("demos", Path(config.docs_dir, "assets", "demos")))
+    if snippets := config.mdx_configs.get("pymdownx.snippets"):
+        base = snippets.get("base_path", ["."])
+        snippets["base_path"] = [str(root / path) for path in ([base] if isinstance(base, str) else base)]
 
 
 def _lock(final: Path) -> None:
@@ -161,9 +181,14 @@ def _recover(final: Path) -> None:
 
 
 def _swap(staging: Path, final: Path) -> None:
-    if final.exists():
-        final.rename(_old(final))
-    staging.rename(final)
+    try:
+        if final.exists():
+            final.rename(_old(final))
+        staging.rename(final)
+    except OSError as error:  # read-only, or a mount point
+        _recover(final)
+        shutil.rmtree(staging, ignore_errors=True)
+        raise Abort(f"构建好的站点换不进 {final}：{error}；检查权限，或用 --site-dir 换一个文件夹") from error
     shutil.rmtree(_old(final), ignore_errors=True)
 
 
@@ -186,9 +211,14 @@ def _wait_for(runner: subprocess.Popen | None) -> None:
     if runner is None:
         return
     output, _ = runner.communicate()
-    if runner.returncode not in (0, 1):
+    if runner.returncode not in (0, 1) and Build.serving:
+        log.error(f"代码块的执行器异常退出（{runner.returncode}）：\n{output}")
+    elif runner.returncode not in (0, 1):
         raise Abort(f"代码块的执行器异常退出（{runner.returncode}）：\n{output}")
     log.debug(output)
+    for line in output.splitlines():
+        if line.startswith("kernel "):  # proofs take their time, so that is told apart
+            log.info(line)
 
 
 def _problem_box(page: Page) -> str:

@@ -397,7 +397,7 @@ class _Scanner:
 
     def _item(self, index: int, columns: int, rest: str, item: re.Match) -> None:
         """A list item. Python-Markdown wants a blank line before it, except after another item's own text."""
-        if self.paragraph == len(self.items) and item["marker"][0].isdigit() and item["marker"][:-1] != "1":
+        if self.paragraph == len(self.items) and item["marker"][0].isdigit() and len(item["marker"]) > 3:
             self._plain(index, rest)  # "2023. …" in the middle of a sentence
             return
         if not self.blank and self.paragraph != -1:

@@ -29,6 +29,37 @@ class Demo:
     def module(self) -> str:
         return self.call.rpartition(".")[0]
 
+    @property
+    def callable(self) -> bool:
+        return bool(self.module) and self.arguments is not None
+
+
+def notebook_fault(path: Path) -> tuple[int, str] | None:
+    """(line, fault) of a file that is no notebook of format 4, as far as anyone here relies on it."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except UnicodeDecodeError:
+        return 1, "不是 UTF-8 编码"
+    except json.JSONDecodeError as error:
+        return error.lineno, f"不是有效的 JSON：{error.msg}"
+    if not (isinstance(data, dict) and isinstance(data.get("cells"), list) and data.get("nbformat") == 4):
+        return 1, "不是笔记本（缺少 cells 或 nbformat 不是 4）"
+    if not isinstance(data.get("metadata"), dict):
+        return 1, "笔记本缺少 metadata"
+    for number, cell in enumerate(data["cells"], 1):
+        if not _is_cell(cell):
+            return 1, f"笔记本的第 {number} 个单元缺少 cell_type、source、metadata 或 outputs"
+    return None
+
+
+def _is_cell(cell: object) -> bool:
+    if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
+        return False
+    source = cell.get("source")
+    lines = source if isinstance(source, list) else [source]
+    outputs = cell["cell_type"] != "code" or isinstance(cell.get("outputs"), list)
+    return all(isinstance(line, str) for line in lines) and isinstance(cell.get("metadata"), dict) and outputs
+
 
 class Project:
     """`root` holds docs/, snippets/ and kernels/. Everything is read once; make a new Project to read again."""
@@ -59,7 +90,8 @@ class Project:
     def files(self, pattern: str) -> list[Path]:
         """Files of docs/ that match, hidden folders left out."""
         found = sorted(self.docs.rglob(pattern))
-        return [p for p in found if not any(part.startswith(".") for part in p.relative_to(self.docs).parts)]
+        shown = (p for p in found if not any(part.startswith(".") for part in p.relative_to(self.docs).parts))
+        return [p for p in shown if p.is_file()]
 
     @cached_property
     def pages(self) -> list[Page]:
@@ -75,8 +107,16 @@ class Project:
     def chains(self) -> list[tuple[Page, Chain]]:
         return [(page, chain) for page in self.pages for chain in chains(page)]
 
-    def wanted(self, page: Page) -> list[str]:
-        return wanted_values(page)
+    @cached_property
+    def _wanted(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for page, chain in self.chains:
+            found.setdefault(chain.key, set()).update(wanted_values(page))
+        return found
+
+    def wanted(self, chain: Chain) -> list[str]:
+        """Values to take from a chain: what is asked by each page that has it, since they share its record."""
+        return sorted(self._wanted.get(chain.key, ()))
 
     def block_sources(self, chain: Chain) -> list[str]:
         """Source hash of each block of a chain: its code, those it continues, the modules they reach."""
@@ -91,7 +131,8 @@ class Project:
 
     @cached_property
     def notebooks(self) -> list[Path]:
-        return self.files("*.ipynb")
+        """Notebooks that can be read; the checker names the others."""
+        return [path for path in self.files("*.ipynb") if not notebook_fault(path)]
 
     def notebook_source(self, path: Path) -> str:
         """Hash over the code cells; text cells and old outputs do not make a record stale."""
@@ -103,7 +144,7 @@ class Project:
     def demos(self) -> dict[str, Demo]:
         found = {}
         for path in sorted((self.docs / "assets" / "demos").glob("*.html.j2")):
-            with path.open(encoding="utf-8") as lines:
+            with path.open(encoding="utf-8", errors="replace") as lines:
                 match = DEMO_DATA.match(lines.readline())
             name = path.name.removesuffix(".html.j2")
             try:

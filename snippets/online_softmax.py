@@ -46,6 +46,7 @@ def softmax(x):
     return e / np.where(l == 0, 1.0, l)
 
 
+# --8<-- [start:update]
 def update(state, x, v):
     """Absorb one block: scores x [..., n], values v [n] or [n, d_v]; returns the new State."""
     m = np.maximum(state.m, np.max(x, axis=-1, initial=-np.inf))
@@ -54,6 +55,7 @@ def update(state, x, v):
     l = state.l * correction + p.sum(axis=-1)
     o = state.o * (correction[..., None] if np.ndim(v) == 2 else correction) + p @ v
     return State(m, l, o)
+# --8<-- [end:update]
 
 
 def merge(a, b):

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from jinja2 import TemplateSyntaxError
 
+from courseware import evidence
 from courseware.check.context import Context, nearest
 from courseware.dialect.demo import environment
 from courseware.problem import Problem
-from courseware.project import DEMO_DATA
+from courseware.project import DEMO_DATA, notebook_fault
 
+OTHER_PAGES = (".markdown", ".mdown", ".mkdn", ".mkd")
 FIRST_LINE = '第一行写成 {# data: snippets.模块.函数 {"参数": 值} #}'
 
 
@@ -26,6 +28,12 @@ def problems(context: Context) -> Iterator[Problem]:
             yield from _notebook(context, context.docs / name)
         elif name.startswith("evidence/") and name.endswith(".json"):
             yield from _evidence(context, context.docs / name)
+        elif name.endswith(OTHER_PAGES):
+            fault = "MkDocs 把它当成页面，检查器和执行器只看 .md"
+            yield Problem(context.shown(context.docs / name), 1, fault, "把扩展名改成 .md")
+    for path in sorted(context.docs.rglob("*")):
+        if path.is_symlink() and not path.exists():
+            yield Problem(context.shown(path), 1, "断开的符号链接", "删去它，或让它指向存在的文件")
 
 
 def _template(context: Context, path: Path) -> Iterator[Problem]:
@@ -100,16 +108,14 @@ def _json(context: Context, path: Path) -> tuple[object, list[Problem]]:
 
 
 def _notebook(context: Context, path: Path) -> Iterator[Problem]:
-    data, found = _json(context, path)
-    yield from found
-    if not found and not (isinstance(data, dict) and isinstance(data.get("cells"), list) and data.get("nbformat") == 4):
-        yield Problem(context.shown(path), 1, "不是笔记本（缺少 cells 或 nbformat 不是 4）", "用 Jupyter 另存为第 4 版格式")
+    if found := notebook_fault(path):
+        yield Problem(context.shown(path), *found, "改正这一行，或用 Jupyter 打开后另存为第 4 版格式")
 
 
 def _evidence(context: Context, path: Path) -> Iterator[Problem]:
     data, found = _json(context, path)
     yield from found
-    if not found and not (isinstance(data, dict) and isinstance(data.get("figures"), dict)):
-        yield Problem(context.shown(path), 1, "证据文件没有 figures", "用 make record 重新生成")
+    if not found and (fault := evidence.fault(data)):
+        yield Problem(context.shown(path), 1, f"证据文件{fault}", "用 make record 重新生成")
 
 

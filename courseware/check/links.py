@@ -18,7 +18,7 @@ from courseware.check.context import Context, nearest
 from courseware.dialect import mathml
 from courseware.dialect.values import anchor
 from courseware.doctest.blocks import chains
-from courseware.page import VALUE, Page
+from courseware.page import VALUE, Page, Text
 from courseware.problem import Problem
 
 TEXT = r"\[(?P<text>(?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]"
@@ -34,6 +34,7 @@ ATTRIBUTE = re.compile(
 ATTR_LIST = re.compile(r"(?<![{\w\\^])\{:?[ ]*(?P<body>[^{}\n]*#[^{}\n]*)\}(?!\})")
 ATTR_ID = re.compile(r"(?:^|\s)#(?P<id>[^\s#.{}]+)")
 FOOTNOTE = re.compile(r"\[\^(?P<id>[^\]\s]+)\](?P<definition>:)?")
+INNER_FOOTNOTE = re.compile(r"(?:[ ]{4,}|[ ]*(?:[-*+]|\d+\.)[ ]+|[ ]*>[ ]?)+\[\^(?P<id>[^\]\s]+)\]:")
 ATX = re.compile(r"^[ \t]*(?:>[ \t]*|[-*+][ \t]+|\d+[.)][ \t]+)*(?P<text>#{1,6}[^#\n][^\n]*)$", re.MULTILINE)
 SETEXT = re.compile(r"^(?P<text>[^\s#>|*+-][^\n]*)\n(?P<rule>=+|-+)[ \t]*$", re.MULTILINE)
 GENERATED = {"verification.json"}  # in the site only
@@ -239,6 +240,9 @@ def footnotes(page: Page, context: Context) -> Iterator[Problem]:
         if not match["definition"] and match["id"] not in defined:
             fault = f"脚注 [^{match['id']}] 没有定义"
             yield Problem(page.path, page.line_of(match.start()), fault, f"在页末加一行 [^{match['id']}]: 说明")
+    for piece in page.out:  # Python-Markdown may even stumble over one definition inside another
+        if isinstance(piece, Text) and (match := INNER_FOOTNOTE.match(piece.text)):
+            yield Problem(page.path, piece.line, f"脚注 [^{match['id']}] 的定义不在行首", "定义顶格写，不放进列表、引用或别的脚注")
 
 
 RULES = [broken, duplicate_ids, alt_texts, footnotes]

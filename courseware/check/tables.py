@@ -23,7 +23,10 @@ def cells(page: Page, context: Context) -> Iterator[Problem]:
     prose, fenced = page.prose.split("\n"), code_lines(page)
     for number in range(1, len(page.lines)):
         separator = MARGIN.sub("", prose[number], count=1)
-        if number in fenced or "|" not in prose[number - 1] or "|" not in separator or not SEPARATOR.fullmatch(separator):
+        if number in fenced or "|" not in separator or not SEPARATOR.fullmatch(separator):
+            continue
+        if "|" not in prose[number - 1]:
+            yield Problem(page.path, number + 1, "表格的分隔行上面没有表头", "在它的上一行写表头，格数相同")
             continue
         header = _row(page, number)
         processor.border = 1 if header.startswith("|") or header.endswith("|") else 0

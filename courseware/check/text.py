@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 import yaml
+from markdown.util import BLOCK_LEVEL_ELEMENTS
 
 from courseware.check.context import Context, code_lines
 from courseware.check.links import without_math
@@ -20,6 +21,9 @@ ODD_MARGIN = re.compile(r"[ \t]*(?P<odd>[^\S \t\n]|[\u200b-\u200f\u2060\ufeff])\
 METADATA = re.compile(r"[ ]{0,3}[A-Za-z0-9_-]+:")  # MkDocs' own pattern
 MARKDOWN = re.compile(r"(?<!\\)\*\*(?=\S)[^*\n]+\*\*|(?<!\\)\]\([^)\n]*\)")
 BEGINS = re.compile(r":{3}|[-*+][ \t]|\d+[.)][ \t]|#{1,6}[ \t]")
+TAG = re.compile(r"<(?P<slash>/?)(?P<tag>[A-Za-z][\w-]*)(?P<end>(?![\w:@.-])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>")
+VOID = set("area base br col embed hr img input link meta source track wbr".split())
+BLOCK_LEVEL = set(BLOCK_LEVEL_ELEMENTS)
 LITERAL = {"script", "style", "pre", "textarea"}
 
 
@@ -102,10 +106,18 @@ def items(page: Page, context: Context) -> Iterator[Problem]:
             yield Problem(page.path, number, "列表项不能直接以代码块或容器开头", "先写一句话，代码块或容器另起一行，与文字对齐")
 
 
+def _read(page: Page) -> str:
+    """What Markdown reads as text: prose without formulas and raw HTML."""
+    text = without_math(page.prose)
+    for start, end, _ in html_blocks(page.prose):
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text
+
+
 def stars(page: Page, context: Context) -> Iterator[Problem]:
     """`**` without its other half, in one paragraph, item, heading or cell, is shown as it stands."""
     open_since = 0
-    for number, line in enumerate([*without_math(page.prose).split("\n"), ""], 1):
+    for number, line in enumerate([*_read(page).split("\n"), ""], 1):
         for part in re.split(r"(?<!\\)\|", line):
             rest = part.strip(" \t>")
             if open_since and (BEGINS.match(rest) or not rest or "|" in line):
@@ -117,4 +129,42 @@ def stars(page: Page, context: Context) -> Iterator[Problem]:
                 open_since = 0 if open_since else number
 
 
-RULES = [characters, margins, metadata, comments, raw_html, items, stars]
+def ticks(page: Page, context: Context) -> Iterator[Problem]:
+    for match in re.finditer(r"(?<!\\)`+", _read(page)):
+        line = page.line_of(match.start())
+        if not FENCE.match(page.lines[line - 1]):  # a fence that nobody sees: `code.hidden`
+            yield Problem(page.path, line, f"{match[0]} 没有配对，会原样显示", "补上另一个；要显示反引号就写 \\`")
+
+
+def tags(page: Page, context: Context) -> Iterator[Problem]:
+    """A browser takes an unknown tag such as the `<float>` of `Tensor<float>` out of the text, and an open one goes on."""
+    prose = without_math(page.prose)
+    blocks = html_blocks(page.prose)
+    open_tags: list[re.Match] = []
+    for match in TAG.finditer(prose):
+        tag = match["tag"].lower()
+        if tag in VOID or match["end"].endswith("/"):
+            continue
+        if not match["slash"]:
+            open_tags.append(match)
+            if tag in BLOCK_LEVEL and not any(start <= match.start() < end for start, end, _ in blocks):
+                if prose[prose.rfind("\n", 0, match.start()) + 1 : match.start()].strip():
+                    fault = f"<{tag}> 不在行首，会把段落拆开"
+                    yield Problem(page.path, page.line_of(match.start()), fault, "让它另起一行，前面空一行")
+            continue
+        opened = next((n for n in range(len(open_tags) - 1, -1, -1) if open_tags[n]["tag"].lower() == tag), None)
+        if opened is None:
+            yield Problem(page.path, page.line_of(match.start()), f"</{tag}> 前面没有 <{tag}>", "删去它，或补上开头")
+        else:
+            yield from (_left_open(page, match) for match in open_tags[opened + 1 :])
+            del open_tags[opened:]
+    starts = {start for start, _, _ in blocks}  # `raw_html` speaks of those
+    yield from (_left_open(page, match) for match in open_tags if match.start() not in starts)
+
+
+def _left_open(page: Page, match: re.Match) -> Problem:
+    remedy = f"加上 </{match['tag']}>；要显示尖括号就写 &lt; 或放进 ` `"
+    return Problem(page.path, page.line_of(match.start()), f"<{match['tag']}> 没有闭合，会被浏览器当成标签", remedy)
+
+
+RULES = [characters, margins, metadata, comments, raw_html, items, stars, ticks, tags]

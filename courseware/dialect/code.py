@@ -50,6 +50,8 @@ LIBRARIES = ("numpy", "torch", "triton")
 PLAIN_TOKEN = re.compile(r'<span class="(?:n|o|p|w)">([^<]*)</span>')
 TESTED = ("snippets/", "kernels/", "courseware/")
 TITLE = re.compile(r"""\btitle=(?P<quote>["'])(?P<title>.*?)(?P=quote)""")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 LONG_OUTPUT = 14  # lines that show without scrolling (max-height in code.css)
 WIDE_OUTPUT = 40  # characters that fit on a phone
 
@@ -204,7 +206,7 @@ def day(date: str | None) -> str:
 
 def _output(number: int, status: str, result: dict) -> str:
     """What the block printed; a long output scrolls inside itself and takes the focus for that."""
-    text = result["output"].rstrip("\n")
+    text = visible(result["output"]).rstrip("\n")
     device = (result.get("environment") or {}).get("device") or "GPU"
     label = {"recorded": f"输出（记录于 {device}）", "stale": f"输出（旧记录，{device}）"}.get(status, "输出")
     wide = text.count("\n") >= LONG_OUTPUT or max(map(len, text.split("\n"))) > WIDE_OUTPUT
@@ -215,10 +217,15 @@ def _output(number: int, status: str, result: dict) -> str:
     )
 
 
+def visible(text: str) -> str:
+    """Output as text alone: terminal colours left out, other control characters by their codes (`\\x08`)."""
+    return CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", COLOUR.sub("", text))
+
+
 def _error(number: int, error: str) -> str:
     return (
         '<div class="course-error no-copy" role="alert">'
-        f'<pre><code{_scrolls(f"代码块 {number} 的错误")}>{escape(error.strip(), quote=False)}\n</code></pre></div>'
+        f'<pre><code{_scrolls(f"代码块 {number} 的错误")}>{escape(visible(error).strip(), quote=False)}\n</code></pre></div>'
     )
 
 

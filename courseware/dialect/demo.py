@@ -107,9 +107,15 @@ def render(name: str, course: Course) -> str:
 def _place(error: Exception, template: Path) -> str:
     """file:line of the innermost template frame of an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
-        return f"{error.filename or template}:{error.lineno}"
+        return f"{_shown(error.filename or template)}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(SUFFIX)]
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else f"{template}:1"
+    return f"{_shown(frames[-1].filename)}:{frames[-1].lineno}" if frames else f"{_shown(template)}:1"
+
+
+def _shown(path: str | Path) -> str:
+    """The path from where the build was started, if it lies below."""
+    path = Path(path).resolve()
+    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def plain(title: str) -> str:

@@ -16,6 +16,7 @@ from markdown.util import AtomicString
 from pymdownx.blocks.block import Block
 
 from courseware.dialect.course import Course, register
+from courseware.dialect.values import resolve
 from courseware.page import Container, Fence, Page, Text, body
 
 WORDS = ("依赖", "用于")
@@ -92,7 +93,7 @@ class RelatedBlock(Block):
                 entry = etree.SubElement(table, "dd")
                 url = address(chapter, course.options["related_base"])
                 target = entry if url is None else etree.SubElement(entry, "a", {"href": url})
-                target.text = chapter
+                target.text = resolve(chapter, course)
         for _, text in related.other:
             fault = etree.SubElement(nav, "p", {"class": "course-error", "role": "alert"})
             fault.text = AtomicString(f"✗ 看不懂这一行：{text}")

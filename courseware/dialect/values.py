@@ -21,6 +21,7 @@ from courseware.page import HIDDEN, VALUE
 REPORT = "/verification.md"
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 HTML_OPENING = re.compile(r"^[ ]{0,3}<(?P<tag>[A-Za-z][\w-]*)\b[^<>]*>", re.MULTILINE)
+CONTROL = r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]"  # Python-Markdown keeps its own marks between two of them
 LINK_TEXT = re.compile(r"\[(?:[^\[\]]|\[[^\[\]]*\])*\](?=[(\[])")
 
 
@@ -79,12 +80,14 @@ def value(spec: str, course: Any) -> str:
 
 
 def record(spec: str, course: Any) -> str:
-    """Figure and unit of FILE#KEY, such as `4281 GB/s`. Raises Unresolved."""
+    """Figure and unit of FILE#KEY, such as `4281 GB/s`, marked where its source has changed. Raises Unresolved."""
     name, _, key = spec.partition("#")
-    figures = course.ledger["evidence"].get(stem(name), {}).get("figures", {})
+    evidence = course.ledger["evidence"].get(stem(name), {})
+    figures = evidence.get("figures", {})
     if key not in figures:
         raise Unresolved(f"记录 {spec} 不在 docs/evidence/ 里")
-    return f"{number(figures[key]['value'])} {figures[key].get('unit') or ''}".strip()
+    text = f"{number(figures[key]['value'])} {figures[key].get('unit') or ''}".strip()
+    return f"{text}（⚠ 记录已过期）" if evidence.get("stale") else text
 
 
 def number(figure: float | int | str) -> str:
@@ -107,7 +110,7 @@ def anchor(name: str) -> str:
 
 def plain(text: str) -> str:
     """Text in which neither Markdown nor HTML finds anything to act upon; it keeps to its line."""
-    return re.sub(r"[^\w\s.]|_|\n|\.(?!\d)", _entity, text, flags=re.ASCII)
+    return re.sub(r"[^\w\s.]|_|\n|\.(?!\d)", _entity, re.sub(CONTROL, "\ufffd", text), flags=re.ASCII)
 
 
 def _entity(match: re.Match) -> str:

@@ -1,6 +1,6 @@
 """Run what is due: `python -m courseware.doctest [ROOT] [--retry] [--block-seconds S]`.
 
-Blocks run through pytest and pytest-codeblocks, demo data beside them, notebooks in kernels of their own; the results
+Blocks run through pytest and pytest-codeblocks, then demo data and the kernels' proofs; notebooks beside them. The results
 go into ROOT/.courseware/runs.json. Exit 0 when everything ran, 1 when something failed.
 """
 
@@ -10,16 +10,19 @@ import argparse
 import fcntl
 import importlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from courseware.doctest import kernels
 from courseware.doctest.execute import SECONDS
 from courseware.doctest.ledger import Runs, pending, problems
 from courseware.doctest.plugin import preload
-from courseware.doctest.pool import Pool, Task
+from courseware.doctest.pool import Pool, Task, die_with_parent
 from courseware.project import Demo, Project
 
 
@@ -36,11 +39,14 @@ def _run(project: Project, *, retry: bool, seconds: float) -> bool:
     runs.forget(project, failures=retry)
     runs.save(project)
     due = pending(project, runs)
-    kernels = [(path, _start_notebook(project, path, seconds)) for path in due["notebooks"]]
+    notebooks = [(path, _start_notebook(project, path, seconds)) for path in due["notebooks"]]
     _run_blocks(project, {chain.page for chain in due["chains"]}, seconds)
     runs = Runs.of(project)  # with what pytest recorded
     _record_demos(project, runs, due["demos"])
-    for path, process in kernels:
+    for name, result in kernels.prove(project, due["kernels"]).items():
+        runs.add("kernels", kernels.source(project, name), result)
+        print(f"kernel {name}: {result['status']} in {result['seconds']} s")
+    for path, process in notebooks:
         out, err = process.communicate()
         result = json.loads(out) if process.returncode == 0 else _crashed(err)
         runs.add("notebooks", project.notebook_source(path), result)
@@ -52,11 +58,19 @@ def _run_blocks(project: Project, pages: set[str], seconds: float) -> None:
     if not pages:
         return
     options = ["--codeblocks", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-m", "not skeleton and not cuda"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # our plugin is imported before pytest starts
+    options += ["-c", os.devnull, "--noconftest"]  # a project's own pytest settings are for its own tests
+    options += ["--continue-on-collection-errors"]  # one page that pytest-codeblocks cannot read stops no other
+    os.environ.pop("PYTEST_ADDOPTS", None)
     ledger = project.state / "runs.json"
-    pytest.main(
-        [*options, f"--rootdir={project.root}", f"--ledger={ledger}", f"--block-seconds={seconds}"]
+    code = pytest.main(
+        [*options, f"--rootdir={project.root}", f"--course-docs={project.docs}", f"--ledger={ledger}", f"--block-seconds={seconds}"]
         + [str(project.root / page) for page in sorted(pages)]
     )
+    if code == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    if code in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
+        sys.exit(int(code))  # its output says why
 
 
 def executed_copy(project: Project, path: Path) -> Path:
@@ -77,7 +91,7 @@ def _crashed(stderr: str) -> dict:
 def _record_demos(project: Project, runs: Runs, demos: list[Demo]) -> None:
     pool, tasks = Pool(), []
     if demos:
-        preload(["numpy"])
+        preload(["numpy"], {"runnable"})
     for demo in demos:
         task = Task(f"demo {demo.name}", _demo_run(project, demo), SECONDS)
         tasks.append((demo, task))
@@ -107,6 +121,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--retry", action="store_true", help="run again what failed before, though it did not change")
     parser.add_argument("--block-seconds", type=float, default=SECONDS)
     options = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what the blocks started is ended too
+    die_with_parent(signal.SIGTERM)
     return 0 if run(Project(options.root, options.docs), retry=options.retry, seconds=options.block_seconds) else 1
 
 

@@ -30,7 +30,7 @@ class Sources:
         for package in self.packages:
             for path in sorted((self.root / package).rglob("*.py")):
                 parts = path.relative_to(self.root).with_suffix("").parts
-                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8", "replace")
         return found
 
     def source(self, *codes: str, kind: str = "") -> str:

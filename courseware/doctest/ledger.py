@@ -7,6 +7,7 @@ all that rendering reads, and its "verification" part becomes the site's verific
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,13 +15,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from courseware import evidence
-from courseware.doctest.blocks import Chain
+from courseware.doctest import kernels
+from courseware.doctest.blocks import Chain, wanted_values
 from courseware.environment import environment, versions
 from courseware.page import Page
 from courseware.problem import Problem
 from courseware.project import Project
 
-NOT_RUN = "执行器没有做完，原因在它的输出里；再构建一次"
+FORMAT = 1  # of a run's record; another number has everything run again
+NOT_RUN = "先改好一起列出的其他错误；没有的话，看执行器的输出（mkdocs build -v）"
 EMPTY = {"verification": {}, "chains": {}, "demos": {}, "evidence": {}}
 
 
@@ -44,18 +47,24 @@ def load(path: Path | str) -> dict:
 
 @lru_cache(maxsize=4)
 def _load(path: str, _mtime: int, _size: int) -> dict:
-    return json.loads(Path(path).read_text("utf-8"))
+    try:
+        data = json.loads(Path(path).read_text("utf-8"))
+    except ValueError:
+        return EMPTY
+    return EMPTY | data if isinstance(data, dict) else EMPTY
 
 
 class Runs:
-    """Local runs by source hash, of one environment: other versions begin anew."""
+    """Local runs by source hash, of one environment: other versions begin anew, and so does a file that was changed."""
 
     def __init__(self, path: Path):
         self.path = path
-        empty = {"versions": versions(), "chains": {}, "demos": {}, "notebooks": {}}
+        empty = {"versions": versions(), "chains": {}, "demos": {}, "notebooks": {}, "kernels": {}}
         try:
             data = json.loads(path.read_text("utf-8"))
         except (FileNotFoundError, ValueError):
+            data = empty
+        if isinstance(data, dict) and data.pop("seal", None) != _seal(data):
             data = empty
         usable = isinstance(data, dict) and data.keys() == empty.keys() and data["versions"] == empty["versions"]
         self.data = data if usable else empty
@@ -70,10 +79,11 @@ class Runs:
             "chains": {project.block_sources(chain)[-1] for _, chain in project.chains},
             "demos": {project.demo_source(demo) for demo in project.demos.values()},
             "notebooks": {project.notebook_source(path) for path in project.notebooks},
+            "kernels": {kernels.source(project, name) for name in kernels.names(project)},
         }
         for part, kept in sources.items():
             self.data[part] = {source: run for source, run in self.data[part].items() if source in kept}
-        write(self.path, self.data)
+        write(self.path, {**self.data, "seal": _seal(self.data)})
 
     def add(self, part: str, source: str, result: dict) -> None:
         self.data[part][source] = {**result, "environment": environment()}
@@ -81,7 +91,7 @@ class Runs:
     def forget(self, project: Project, *, failures: bool) -> None:
         """Drop runs that must be repeated: with `failures` all that failed, else those whose lines have moved."""
         moved = {project.block_sources(chain)[-1]: chain_lines(chain) for _, chain in project.chains}
-        for part in ("chains", "demos", "notebooks"):
+        for part in ("chains", "demos", "notebooks", "kernels"):
             self.data[part] = {
                 source: run
                 for source, run in self.data[part].items()
@@ -96,6 +106,11 @@ class Runs:
         return run
 
 
+def _seal(data: dict) -> str:
+    """Hash over the runs and what their records look like: damage at any depth, or another format, is noticed."""
+    return hashlib.sha256(f"{FORMAT}{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
+
+
 def chain_lines(chain: Chain) -> list[int]:
     return [block.line for block in chain.blocks]
 
@@ -105,16 +120,17 @@ def failed(run: dict) -> bool:
 
 
 def pending(project: Project, runs: Runs) -> dict[str, list]:
-    """What has no current record and has to run: chains, demos and notebooks."""
+    """What has no current record and has to run: chains, demos, notebooks and the kernels' proofs."""
     return {
         "chains": [
             chain
-            for page, chain in project.chains
+            for _, chain in project.chains
             if chain.kind == "runnable"
-            and runs.chain(project.block_sources(chain)[-1], project.wanted(page)) is None
+            and runs.chain(project.block_sources(chain)[-1], project.wanted(chain)) is None
         ],
-        "demos": [d for d in project.demos.values() if project.demo_source(d) not in runs.data["demos"]],
+        "demos": [d for d in project.demos.values() if d.callable and project.demo_source(d) not in runs.data["demos"]],
         "notebooks": [p for p in project.notebooks if project.notebook_source(p) not in runs.data["notebooks"]],
+        "kernels": [n for n in kernels.names(project) if kernels.source(project, n) not in runs.data["kernels"]],
     }
 
 
@@ -143,16 +159,18 @@ def assemble(project: Project, runs: Runs) -> dict:
             "blocks": records,
             "notebooks": [_notebook_record(project, path, runs) for path in project.notebooks],
             "demos": _demo_records(project, demos),
-            "kernels": evidence.kernels(recorded),
+            "kernels": [_kernel_record(project, name, runs, recorded) for name in kernels.names(project)],
         },
         "chains": chains,
         "demos": {name: run for name, run in demos.items() if run},
-        "evidence": {name: _without_records(data) for name, data in recorded.items()},
+        "evidence": {name: _figures(project, data) for name, data in recorded.items()},
     }
 
 
-def _without_records(data: dict) -> dict:
-    return {key: value for key, value in data.items() if key not in ("blocks", "kernels")}
+def _figures(project: Project, data: dict) -> dict:
+    """An evidence file without its records of blocks and kernels; `stale` when the benchmarks have changed since."""
+    kept = {key: value for key, value in data.items() if key not in ("blocks", "kernels")}
+    return {**kept, "stale": bool(data["figures"]) and data["source"] != evidence.benchmark_source(project)}
 
 
 def _chain_entry(project: Project, chain: Chain, runs: Runs, recorded: dict) -> dict:
@@ -181,6 +199,18 @@ def _notebook_record(project: Project, path: Path, runs: Runs) -> dict:
     return {"page": path.relative_to(project.docs).as_posix(), **kept, "source": source}
 
 
+def _kernel_record(project: Project, name: str, runs: Runs, recorded: dict) -> dict:
+    source = kernels.source(project, name)
+    run = runs.data["kernels"].get(source, {"interpreted": {"status": "not-executed", "cases": 0}, "compiled": {}})
+    return {
+        "name": name,
+        "interpreted": run["interpreted"],
+        "compiled": run["compiled"],
+        "recorded": evidence.kernel(recorded, name, source),
+        "source": source,
+    }
+
+
 def _demo_records(project: Project, demos: dict[str, dict | None]) -> list[dict]:
     """One record per place where a page shows a demo."""
     return [
@@ -204,6 +234,7 @@ def problems(project: Project, runs: Runs) -> list[Problem]:
         *(p for page in project.pages for p in _value_problems(project, page, runs)),
         *_demo_problems(project, runs),
         *_notebook_problems(project, runs),
+        *_kernel_problems(project, runs),
     ]
 
 
@@ -242,7 +273,7 @@ def _value_problems(project: Project, page: Page, runs: Runs) -> list[Problem]:
     found = []
     entries = [runs.data["chains"].get(project.block_sources(c)[-1], {}) for p, c in project.chains if p is page]
     lines = {spec: line for line, what, spec in reversed(page.values) if what == "value"}
-    for spec in project.wanted(page):
+    for spec in wanted_values(page):
         bound = [entry["values"][spec] for entry in entries if entry.get("values", {}).get(spec)]
         texts = {value["text"] for value in bound if "text" in value}
         errors = [value["error"] for value in bound if "error" in value]
@@ -267,6 +298,8 @@ def _demo_problems(project: Project, runs: Runs) -> list[Problem]:
     found = []
     for demo in project.demos.values():
         run = runs.data["demos"].get(project.demo_source(demo))
+        if not demo.callable:
+            continue  # the checker says what its first line lacks
         if run is None:
             found.append(Problem(project.shown(demo.template), 1, f"演示 {demo.name} 的数据没有执行记录", NOT_RUN))
         elif run["status"] == "failed":
@@ -285,4 +318,16 @@ def _notebook_problems(project: Project, runs: Runs) -> list[Problem]:
         elif run["status"] == "failed":
             fault = f"笔记本的第 {run['cell']} 个代码单元失败：{run['error'].splitlines()[-1]}"
             found.append(Problem(project.shown(path), 1, fault, "改好这个单元", run["error"]))
+    return found
+
+
+def _kernel_problems(project: Project, runs: Runs) -> list[Problem]:
+    found = []
+    for name in kernels.names(project):
+        run = runs.data["kernels"].get(kernels.source(project, name))
+        if run is None:
+            found.append(Problem(f"kernels/{name}.py", 1, f"内核 {name} 没有执行记录", NOT_RUN))
+        elif failed(run):
+            fault = f"内核 {name} 没有通过验证"
+            found.append(Problem(f"kernels/{name}.py", 1, fault, "改好内核或 kernels/proof 里的检查", run["error"]))
     return found

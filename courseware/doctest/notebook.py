@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from courseware.doctest.pool import die_with_parent
+
 
 def execute(source: Path, target: Path, root: Path, seconds: float) -> dict:
     """Run every cell in `root`, write the executed copy, and say how it went.
@@ -36,6 +38,8 @@ def execute(source: Path, target: Path, root: Path, seconds: float) -> dict:
         error = f"一个单元超过 {seconds:g} 秒的时限"
     except DeadKernelError:
         error = "内核意外退出"
+    if error is None and (skipped := _skipped(notebook)):
+        error = f"内核提前结束，第 {skipped} 个代码单元没有执行"
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     nbformat.write(notebook, temporary)
@@ -48,6 +52,12 @@ def execute(source: Path, target: Path, root: Path, seconds: float) -> dict:
     }
 
 
+def _skipped(notebook) -> int | None:
+    """The first code cell that has code and was not run, as after a `quit()`."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return next((n for n, cell in enumerate(cells, 1) if cell.source.strip() and cell.execution_count is None), None)
+
+
 def _last_executed(notebook) -> int:
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     started = [n for n, cell in enumerate(cells, 1) if cell.execution_count or cell.outputs]
@@ -55,5 +65,6 @@ def _last_executed(notebook) -> int:
 
 
 if __name__ == "__main__":
+    die_with_parent()
     source, target, root, seconds = sys.argv[1:]
     json.dump(execute(Path(source), Path(target), Path(root), float(seconds)), sys.stdout)

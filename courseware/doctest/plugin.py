@@ -8,6 +8,7 @@ is recorded there.
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,9 @@ class Session:
     """What one pytest run shares: the project, the pool and, with --ledger, the runs."""
 
     def __init__(self, config: pytest.Config):
-        self.project = Project(config.rootpath)
-        self.pool = Pool()
+        docs = config.option.course_docs
+        self.project = Project(config.rootpath, Path(docs) if docs else None)
+        self.pool = Pool(config.option.block_workers)
         self.seconds = config.option.block_seconds
         ledger = config.option.ledger
         self.runs = Runs(Path(ledger)) if ledger else None
@@ -50,9 +52,11 @@ class Session:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("courseware")
     group.addoption("--ledger", metavar="FILE", help="skip blocks with a current record in FILE and record the others")
+    group.addoption("--course-docs", metavar="FOLDER", help="folder of the pages (docs)")
     group.addoption(
         "--block-seconds", type=float, default=SECONDS, metavar="S", help="limit of time for a chain of blocks (60)"
     )
+    group.addoption("--block-workers", type=int, metavar="N", help="chains at once (one for each core; 1 to time them)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,7 +96,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             "首行应为 # 类型：【Runnable】等，命令用 ```console"
         )
         return
-    item.wanted = session.project.wanted(page)
+    item.wanted = session.project.wanted(item.chain)
     if item.chain.kind in ("cuda", "skeleton"):
         item.add_marker(item.chain.kind)
     if item.chain.kind == "cuda" and not has_gpu():
@@ -124,16 +128,25 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if ours is None or session.config.option.collectonly:
         return
     items = [i for i in session.items if _runs(i)]
-    preload(libraries([code for i in items for code in i.chain.codes], ours.project.sources, LIBRARIES))
+    codes = [code for i in items for code in i.chain.codes]
+    preload(libraries(codes, ours.project.sources, LIBRARIES), {i.chain.kind for i in items})
     if hasattr(session.config, "workerinput"):
         return  # under xdist each worker is given its items one by one
     for item in items:
         ours.pool.submit(_task(ours, item))
 
 
-def preload(names: list[str]) -> None:
-    """Import the heavy libraries once; the children inherit them. No torch operation may follow in this process."""
+def preload(names: list[str], kinds: set[str]) -> None:
+    """Import the heavy libraries once; the children inherit them. No torch operation may follow in this process.
+
+    Triton makes its own functions (tl.max, …) for the interpreter or for the compiler when it is imported, so it is
+    only inherited where all the children want the same (`kinds`: runnable is interpreted, cuda is compiled).
+    """
+    if len(kinds) == 1:
+        os.environ["TRITON_INTERPRET"] = "0" if kinds == {"cuda"} else "1"
     for name in names:
+        if name == "triton" and len(kinds) != 1:
+            continue
         try:
             importlib.import_module(name)
         except ImportError:

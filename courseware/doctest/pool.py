@@ -7,6 +7,8 @@ and one file for each of stdout and stderr.
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import faulthandler
 import json
 import os
@@ -62,6 +64,7 @@ class Pool:
         self._pending: deque[Task] = deque()
         self._children: dict[int, _Child] = {}
         self._selector = selectors.DefaultSelector()
+        atexit.register(self.close)  # also when nobody is left to read what an interrupted pytest prints
 
     def submit(self, task: Task) -> None:
         self._pending.append(task)
@@ -141,6 +144,13 @@ class Pool:
         task.ending, task.done = ending, True
 
 
+def die_with_parent(signal_: signal.Signals = signal.SIGKILL) -> None:
+    """From now on this process gets a signal when its parent ends, killed or not (Linux; elsewhere it ends by itself)."""
+    if sys.platform == "linux":
+        PR_SET_PDEATHSIG = 1  # noqa: N806 (the kernel's name)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal_)
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -181,6 +191,7 @@ def _child(task: Task, pipe: int, stdout: BinaryIO, stderr: BinaryIO) -> None:
     """In the forked child: own process group, own output, limits; never returns."""
     status = BROKEN
     try:
+        die_with_parent()
         os.setpgid(0, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)

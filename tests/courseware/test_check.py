@@ -26,6 +26,13 @@ from courseware.page import scan
 from courseware.problem import Problem
 
 RUN = "# 类型：【Runnable】\n"
+EVIDENCE = {
+    "environment": {"device": "NVIDIA H200", "date": "2026-01-01"},
+    "command": "make record",
+    "date": "2026-01-01",
+    "source": "",
+    "figures": {"copy": {"value": 4281, "unit": "GB/s"}},
+}
 GOOD_QUIZ = ":::quiz\n问题？\n\nA. 甲\nB. 乙\n\n答案: B\n解析: 因为。\n:::\n"
 
 
@@ -39,7 +46,7 @@ def root(tmp_path_factory) -> Path:
         "docs/assets/fig.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
         "docs/assets/demos/tiling.html.j2": '{# data: snippets.tool.frame {"S": 4} #}\n<p>{{ S }}</p>\n',
         "docs/lab.ipynb": json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}),
-        "docs/evidence/h200.json": json.dumps({"figures": {"copy": {"value": 4281, "unit": "GB/s"}}}),
+        "docs/evidence/h200.json": json.dumps(EVIDENCE),
         "snippets/tool.py": "# --8<-- [start:body]\ndef frame(S, d=2):\n    return {'S': S}\n# --8<-- [end:body]\n"
         "# --8<-- [start:open]\n",
     }
@@ -62,7 +69,35 @@ CONT = "<!--pytest-codeblocks:cont-->\n"
 EXPECTED = "<!--pytest-codeblocks:expected-output-->\n"
 TEXT = "```text\n1\n```\n"
 
+TEXTS = [
+    ("control character", "字\x02字\n", 1, "控制字符 U+0002", "删去它"),
+    ("line separator", "字\n字\u2028字\n", 2, "控制字符 U+2028", "删去它"),
+    ("odd space before colons", "\u3000- 甲\n", 1, "不认的空白 U+3000", "普通空格"),
+    ("metadata", "Note: 字\n\n字\n", 1, "MkDocs 会把它吞掉", "标题开头"),
+    ("front matter", "---\ntitle: [\n---\n\n# 字\n", 1, "不是有效的 YAML", "改正它"),
+    ("comment within a line", "字 <!-- a\n```text\nx\n```\n-->\n", 1, "HTML 注释从一行的中间开始", "另起一行"),
+    ("HTML open", "<div>\n字\n", 1, "<div> 没有闭合", "</div>"),
+    ("container in HTML", "<div>\n\n:::note\n字\n:::\n\n</div>\n", 3, "<div> 里的 Markdown 不起作用", "<div markdown>"),
+    ("stars in HTML", "<details>\n<summary>字</summary>\n\n**字**\n\n</details>\n", 4, "Markdown 不起作用", "<details markdown>"),
+    ("formula in HTML", "<p>\n$x$\n</p>\n", 2, "Markdown 不起作用", "<p markdown>"),
+    ("item begins with a container", "- :::note\n", 1, "列表项不能直接以代码块或容器开头", "另起一行"),
+    ("star open", "字**字\n\n**字**\n", 1, "** 没有配对", "补上另一个"),
+    ("star over items", "- 字\n- **字\n\n字\n", 2, "** 没有配对", "补上另一个"),
+    ("tick open", "字 `字\n", 1, "` 没有配对", "补上另一个"),
+    ("unknown tag", "Tensor<float> 字\n", 1, "<float> 没有闭合", "&lt;"),
+    ("tag never opened", "字</b>\n", 1, "</b> 前面没有 <b>", "删去它"),
+    ("block within a line", "字<div>字</div>\n", 1, "<div> 不在行首", "另起一行"),
+]
+
+TABLES = [
+    ("formula with a bar", "| $|x|$ | 字 |\n|---|---|\n", 1, "表头有 4 格，下面的分隔行有 2 格", "\\vert"),
+    ("separator too short", "> | a | b |\n> |---|\n", 1, "表头有 2 格，下面的分隔行有 1 格", "个数相同"),
+    ("row too long", "| a | b |\n|---|---|\n| 1 | 2 |\n| 1 | 2 | 3 |\n", 4, "这一行有 3 格，表头只有 2 格", "个数相同"),
+    ("no header", "字\n\n|---|---|\n", 3, "分隔行上面没有表头", "表头"),
+]
+
 CONTAINERS = [
+    ("colon after the name", ":::note: 标题\n字\n:::\n", 1, "容器名后面多了冒号", ":::note 标题"),
     ("unknown", ":::nota 标题\n字\n:::\n", 1, "没有叫 nota 的容器", ":::note"),
     ("unknown, capital", ":::Note\n字\n:::\n", 1, "没有叫 Note 的容器", ":::note"),
     ("unknown, like none", "::::zzz\n字\n::::\n", 1, "没有叫 zzz 的容器", "::::note、::::warning"),
@@ -105,6 +140,7 @@ QUIZZES = [
 ]
 
 CODE = [
+    ("unreadable options", "```text some words\nx\n```\n", 1, "看不懂代码块的首行 ```text some words", "title="),
     ("no kind", python(kind=""), 1, "Python 块没有类型行", "【Runnable】"),
     ("kind unknown", python(kind="# 类型：【Runable】\n"), 2, "没有【Runable】这种类型", "【Runnable】"),
     ("kind unknown, like none", python(kind="# 类型：【可执行】\n"), 2, "没有【可执行】这种类型", "【Runnable on CUDA】、"),
@@ -236,10 +272,11 @@ LINKS = [
     ("twice, raw", '# 甲 {#a}\n\n<div id="a"></div>\n', 3, "锚点 a 与第 1 行的重复", "换一个"),
     ("block's name", "# 甲 {#block-1}\n", 1, "与代码块的编号冲突", "换一个名字"),
     ("footnote", "字[^1]\n", 1, "脚注 [^1] 没有定义", "[^1]: 说明"),
+    ("footnote in an item", "字[^1][^2]\n\n[^1]: 甲\n[^2]: 乙\n\n- [^2]: 丙\n", 6, "脚注 [^2] 的定义不在行首", "顶格写"),
 ]
 
 TABLE = [(group, *row) for group, rows in {
-    "container": CONTAINERS, "quiz": QUIZZES, "code": CODE, "directive": DIRECTIVES,
+    "text": TEXTS, "table": TABLES, "container": CONTAINERS, "quiz": QUIZZES, "code": CODE, "directive": DIRECTIVES,
     "listing": LISTINGS, "value": VALUES, "link": LINKS,
 }.items() for row in rows]
 
@@ -283,6 +320,13 @@ GOOD = {
     "[f](https://example.org/a_(b)) [g](mailto:a@example.org) [h](guide/index.md) [i](verification.json) <https://example.org>\n"
     "[![图](assets/fig.svg)](other.md) [j](<other.md>) [k](#block-1) [l](#here)[^n]\n\n"
     '<a id="here"></a> <a href="../other/#named">x</a> <img src="../assets/fig.svg" alt="">\n\n[^n]: 注\n\n' + python(),
+    "emphasis and HTML": "**字**字，***字***，\\*\\*，`**`，$a**b$ <br> <b>字</b> <https://a.example> <a@b.example>\n\n***\n\n"
+    '<div markdown>\n**字**\n</div>\n\n<p class="x">字</p>\n\n<hr>\n\n<pre>\n**\n</pre>\n',
+    "rules, not front matter": "---\n字\n\n:::note\n字\n:::\n\n---\n",
+    "tables": "| a | `|` \\| |\n|:--|--:|\n| 1 |\n\na | b\n--|--\n1 | 2\n字\n",
+    "formula over lines": "$$\na\n- b\n= c\n$$\n\n- 字\n\n  $$\n  a\n  + b\n  $$\n",
+    "list from tabs": "-\ta\n\t-\tb\n\n\t\t```text\n\t\tx\n\t\t```\n",
+    "options of a fence": '```text title="a" hl_lines="1"\nx\n```\n\n```{.text #named}\nx\n```\n',
     "own headings": "# 用 `BLOCK_SIZE` 与 [链接](other.md)\n\n[a](#用-block_size-与-链接) [b](#二级)\n\n二级\n---\n",
     "alternative is code": "![`x`](assets/fig.svg)\n",
     "CRLF and BOM": "\ufeff" + python().replace("\n", "\r\n"),
@@ -356,6 +400,12 @@ ASSETS = [
     ("a.ipynb", "{}", 1, "不是笔记本", "第 4 版"),
     ("evidence/a.json", "{", 1, "不是有效的 JSON", "重新生成"),
     ("evidence/a.json", "{}", 1, "没有 figures", "make record"),
+    ("evidence/a.json", json.dumps(EVIDENCE | {"environment": {}}), 1, "缺少 device 或 date", "make record"),
+    ("evidence/a.json", json.dumps(EVIDENCE | {"figures": {"a": 1}}), 1, "数值 a 没有 value", "make record"),
+    ("evidence/a.json", json.dumps(EVIDENCE | {"blocks": [{"page": "a.md"}]}), 1, "blocks 第 1 条缺少 heading", "make record"),
+    ("a.ipynb", '{"cells": [], "nbformat": 4}', 1, "缺少 metadata", "Jupyter"),
+    ("a.ipynb", '{"cells": [{"cell_type": "code"}], "nbformat": 4, "metadata": {}}', 1, "第 1 个单元缺少", "Jupyter"),
+    ("a.markdown", "# 字\n", 1, "只看 .md", ".md"),
 ]
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from courseware.doctest.ledger import Runs, assemble, problems
+from courseware.doctest.ledger import Runs, _seal, assemble, problems
 from courseware.project import Project
 
 from .conftest import python
@@ -70,6 +70,13 @@ FAILURES = [
     ("def", "SyntaxError"),
     ("import snippets.nothing", "ModuleNotFoundError"),
     ("print('x' * 100_000)", "65536 字节的上限"),
+    ("while True: print('x' * 10**6)", "65536 字节的上限"),
+    ("import json\njson.dumps = None", "执行器在代码块的进程里出错"),
+    ("import os\nfor fd in range(3, 30):\n    try: os.write(fd, b'x\\n')\n    except OSError: pass", "写进了执行器的管道"),
+    ("raise ValueError('一\\n二')", "ValueError: 一；"),
+    ("raise ExceptionGroup('组', [ValueError(1)])", "ExceptionGroup: 组"),
+    ("raise ValueError('\\ud800')", "ValueError: ?"),
+    ("import sys\nsys.stdout = None\n1 / 0", "ZeroDivisionError"),
 ]
 
 
@@ -87,6 +94,16 @@ def test_every_ending_is_the_failure_of_its_block_alone(course):
     assert [(p.path, p.line) for p in found] == [("docs/index.md", line) for line in places]
     for problem, (_, words) in zip(found, FAILURES, strict=True):
         assert words in str(problem), problem
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import os; os.close(1)", "import sys; sys.stdout.close()", "import time; time.perf_counter = lambda: 0", "print(chr(0xd800))"],
+)
+def test_what_a_block_does_to_its_process_is_its_own_affair(course, code):
+    course.page("# 题\n\n" + python(code) + CONT + python("x = 1"))
+    assembled, found = ledger(course)
+    assert found == [] and all(0 <= block["seconds"] < 5 for block in assembled["verification"]["blocks"])
 
 
 def test_a_traceback_names_the_line_of_the_page(course):
@@ -137,6 +154,8 @@ def test_values_are_taken_after_the_chain(course):
         ("{{value:x}}\n\n" + python("x = 1") + "\n" + python("x = 2"), "两个代码块里不同"),
         ("{{value:x:.2f}}\n\n" + python("x = 'word'"), "无法写出"),
         ("{{value:x}}\n\n" + python("if 0: x = 1"), "没有被任何可运行代码块赋值"),
+        ("{{value:x}}\n\n" + python("x = 'x' * 20_000"), "超过 10000 的上限"),
+        ("{{value:x}}\n\n" + python("class X:\n    def __str__(self): exit()\nx = X()"), "无法写出：SystemExit"),
     ],
 )
 def test_values_that_do_not_resolve(course, page, words):
@@ -148,6 +167,29 @@ def test_values_that_do_not_resolve(course, page, words):
 def test_the_same_value_in_two_chains_is_no_conflict(course):
     course.page("# 题\n\n{{value:x}}\n\n" + python("x = 1") + "\n" + python("x = 2 - 1"))
     assert ledger(course)[1] == []
+
+
+def test_pages_that_share_a_chain_each_get_their_values(course):
+    course.page("# 甲\n\n{{value:x}}\n\n" + python("x, y = 1, 2"))
+    course.page("# 乙\n\n{{value:y:.1f}}\n\n" + python("x, y = 1, 2"), "two.md")
+    assembled, found = ledger(course)
+    (entry,) = assembled["chains"].values()
+    assert found == [] and entry["values"] == {"x": "1", "y:.1f": "2.0"}
+
+
+def test_half_a_surrogate_pair_is_no_text(course):
+    course.page("# 题\n\n{{value:x}}\n\n" + python("x = chr(0xd800) + '字'"))
+    assembled, found = ledger(course)
+    assert found == [] and [e["values"] for e in assembled["chains"].values()] == [{"x": "?字"}]
+
+
+def test_a_page_that_cannot_be_collected_stops_no_other(course):
+    """What has not run is a problem, whatever the reason."""
+    course.page("# 题\n\n" + python("print(1)"))
+    course.page("# 题\n\n```python\n# 类型：【Runnable】\n1\n", "open.md")
+    assembled, (problem,) = ledger(course)
+    assert [b["status"] for b in assembled["verification"]["blocks"]] == ["ran", "not-executed"]
+    assert (problem.path, problem.line, "没有执行记录" in problem.fault) == ("docs/open.md", 3, True)
 
 
 def test_only_what_changed_runs_again(course):
@@ -188,8 +230,18 @@ def test_records_of_other_versions_are_not_used(course):
     ledger(course)
     path = course.root / ".courseware" / "runs.json"
     data = json.loads(path.read_text())
+    assert Runs(path).data["chains"]
     data["versions"]["numpy"] = "0.1"
+    data["seal"] = _seal({key: part for key, part in data.items() if key != "seal"})
     path.write_text(json.dumps(data))
+    assert Runs(path).data["chains"] == {}
+
+
+def test_a_cache_that_was_changed_is_begun_anew(course):
+    course.page("# 题\n\n" + python("print(1)"))
+    ledger(course)
+    path = course.root / ".courseware" / "runs.json"
+    path.write_text(path.read_text().replace('"output": "1', '"output": "2'))
     assert Runs(path).data["chains"] == {}
 
 
@@ -200,6 +252,7 @@ def test_a_damaged_cache_is_begun_anew(tmp_path, text):
     assert Runs(path).data["chains"] == {}
 
 
+EVIDENCE = {"command": "make record", "date": "2026-01-01", "source": "", "figures": {}}
 CUDA = python("import torch\nprint(torch.cuda.get_device_name())", "Runnable on CUDA")
 
 
@@ -210,7 +263,7 @@ def test_recorded_cuda_blocks(course, changed, status):
     assert block["status"] == "not-executed"
     environment = {"device": "NVIDIA H200", "date": "2026-01-01"}
     run = {"page": "index.md", "heading": "题", "source": block["source"], "seconds": 1.5, "output": "NVIDIA H200\n"}
-    course.write("docs/evidence/run.json", json.dumps({"environment": environment, "figures": {}, "blocks": [run]}))
+    course.write("docs/evidence/run.json", json.dumps(EVIDENCE | {"environment": environment, "blocks": [run]}))
     course.page("# 题\n\n" + CUDA.replace("print", changed + "print"))
     (block,) = ledger(course)[0]["verification"]["blocks"]
     assert (block["status"], block["output"], block["environment"]) == (status, "NVIDIA H200\n", environment)
@@ -248,6 +301,18 @@ def test_notebooks_run_and_fail_like_blocks(course):
     notebook("x = 1", "1 / 0", "print(3)")
     _, found = ledger(course)
     assert "第 2 个代码单元" in found[0].fault and "ZeroDivisionError" in str(found[0])
+    course.write("docs/book.ipynb", "{")  # the checker's affair
+    assert ledger(course)[1] == []
+
+
+def test_a_cell_that_was_passed_over_is_a_failure():
+    import nbformat.v4 as v4
+
+    from courseware.doctest.notebook import _skipped
+
+    cells = [v4.new_code_cell("x", execution_count=1), v4.new_code_cell(""), v4.new_code_cell("y")]
+    assert _skipped(v4.new_notebook(cells=cells)) == 3
+    assert _skipped(v4.new_notebook(cells=cells[:2])) is None
 
 
 def test_our_packages_are_the_ones_imported():

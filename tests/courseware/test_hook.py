@@ -104,6 +104,67 @@ def test_quiet_builds_are_refused(built):
     assert process.returncode != 0 and "-q" in process.stdout and built.files() == before
 
 
+def test_the_folder_that_mkdocs_is_started_in_does_not_matter(course):
+    course.write("snippets/one.py", "def frame():\n    return {'n': 42}\n")
+    course.write("docs/assets/demos/one.html.j2", "{# data: snippets.one.frame {} #}\n<b>{{ n }}</b>")
+    listing = '```python title="snippets/one.py"\n--8<-- "snippets/one.py"\n```\n'
+    course.page(GOOD + "\n" + listing + "\n:::demo one 题\n看。\n:::\n")
+    command = [sys.executable, "-m", "mkdocs", "build", "-f", str(course.root / "mkdocs.yml")]
+    process = subprocess.run(command, cwd="/", capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    html = course.files()["index.html"].decode()
+    assert "值 3" in html and "<b>42</b>" in html and "return" in html
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "docs_dir: pages 页\n",
+        "use_directory_urls: false\n",
+        "site_url: https://a.example/course/\n",
+        "docs_dir: pages 页\nuse_directory_urls: false\nsite_url: https://a.example/course/\n",
+    ],
+)
+def test_settings_of_mkdocs(course, settings):
+    course.page(GOOD + "\n[二](<子 夹/二 页.md#二>)\n")
+    course.page("# 二\n\n[一](../index.md#block-1)\n\n" + python("print('二')"), "子 夹/二 页.md")
+    course.page("# 三\n\n" + python("print('三')"), "三/README.md")
+    if "docs_dir" in settings:
+        (course.root / "docs").rename(course.root / "pages 页")
+    config = course.root / "mkdocs.yml"
+    config.write_text(config.read_text() + settings)
+    process = course.build()
+    assert process.returncode == 0, process.stderr
+    report = json.loads(course.files()["verification.json"])
+    assert [block["status"] for block in report["blocks"]] == ["ran"] * 3
+    assert all(html.count(b'data-status="ran"') == 1 for name, html in course.files().items() if name.endswith(".html") and "404" not in name)
+
+
+def test_pytest_settings_of_the_project_are_not_for_its_pages(course):
+    course.write("pytest.ini", "[pytest]\naddopts = -n 2 -k nothing\n")
+    course.write("conftest.py", "raise RuntimeError\n")
+    course.page(GOOD)
+    assert course.build().returncode == 0
+
+
+def test_a_site_that_is_a_link_stays_one(course):
+    (course.root / "elsewhere").mkdir()
+    course.site.symlink_to(course.root / "elsewhere")
+    course.page(GOOD)
+    for _ in range(2):
+        assert course.build().returncode == 0
+        assert course.site.is_symlink() and "index.html" in course.files()
+
+
+def test_a_folder_that_cannot_be_written_is_named(built):
+    before = built.files()
+    (built.root / ".site.lock").unlink()
+    (built.root / ".site.lock").mkdir()
+    process = built.build()
+    assert process.returncode != 0 and "检查磁盘空间和权限" in process.stdout + process.stderr
+    assert "Traceback" not in process.stderr and built.files() == before
+
+
 def test_site_dir_of_the_command_line_is_used(built):
     assert built.build("--site-dir", "elsewhere").returncode == 0
     assert (built.root / "elsewhere" / "index.html").exists()
@@ -148,6 +209,28 @@ def test_a_killed_build_leaves_the_site_and_the_next_one_works(built):
     assert built.files() == before
     built.page(GOOD)
     assert built.build().returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of a killed process")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_is_left_of_a_build_that_is_killed_alone(built, number):
+    mark = built.root / "running"
+    code = f"import os, subprocess\nchild = subprocess.Popen(['sleep', '60'])\nopen({str(mark)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
+    built.page("# 题\n\n" + python(code + "while True: pass"))
+    process = start(built, "build")
+    wait_for(lambda: mark.exists() and mark.read_text())
+    os.kill(process.pid, number)
+    process.wait(20)
+    for pid in mark.read_text().split():
+        wait_for(lambda: not alive(int(pid)))
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_swap_that_was_cut_short_is_mended(built):

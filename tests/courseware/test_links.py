@@ -56,7 +56,37 @@ def test_the_source_line_is_named(course):
 
 def test_a_block_without_a_frame_is_reported(course):
     course.page("# 题\n")
-    course.write("site/index.html", '<div id="block-1"></div>')
-    blocks = [{"page": "index.md", "line": 7, "number": number} for number in (1, 2)]
+    course.write("site/index.html", '<div class="course-code" data-status="ran" id="block-1"></div>')
+    blocks = [{"page": "index.md", "line": 7, "number": number, "status": "ran"} for number in (1, 2)]
     (problem,) = check(course.site, Project(course.root), blocks)
     assert (problem.line, "没有显示" in problem.fault) == (7, True)
+    blocks = [{"page": "index.md", "line": 7, "number": 1, "status": "not-executed"}]
+    (problem,) = check(course.site, Project(course.root), blocks)
+    assert (problem.line, "状态是 ran" in problem.fault) == (7, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ('<span class="course-error">✗ 未解析：x</span>', "未解析：x"),
+        ('<div class="course-problems" role="alert"><p>✗ 坏</p></div>', "✗ 坏"),
+        ("<p>/////// note</p>\n<p>///////</p>\n", "没有读成容器"),
+        ("<pre><code>x\n\n///////\n</code></pre>", "没有读成容器"),
+    ],
+)
+def test_what_must_not_be_published(course, body, fault):
+    (problem,) = built(course, body, **TWO)
+    assert fault in problem.fault and problem.path == "docs/index.md"
+
+
+def test_addresses_below_a_path(course):
+    """`site_url` gives canonical addresses, and a 404 page whose links begin with the site's own path."""
+    course.page("# 题\n")
+    course.write("site/index.html", '<link rel="canonical" href="https://a.example/sub/"><a href="/sub/">x</a>')
+    assert check(course.site, Project(course.root), [], "/sub/") == []
+
+
+def test_addresses_without_folders(course):
+    course.page("# 题\n", "two.md")
+    course.write("site/two.html", '<div class="course-code" id="block-1" data-status="ran"></div>')
+    assert check(course.site, Project(course.root), [{"page": "two.md", "line": 1, "number": 1, "status": "ran"}]) == []

@@ -83,6 +83,21 @@ def test_serve_shows_mistakes_from_the_start(course, serve):
     assert "docs/index.md:3" in page and "ZeroDivisionError" in page
 
 
+def test_serve_stands_whatever_a_page_is(course, serve):
+    course.page("# 题\n\n" + python("print('好')"))
+    course.page(':::note\n```text title="a"\n--8<-- "a"\n```\n```python\n# 类型：【Runnable】\n<div>\n', "two.md")
+    server = serve()
+    wait_for(lambda: 'data-status="ran"' in server.page())
+    (course.root / "docs" / "two.md").write_bytes("# 题\n".encode("gbk"))
+    course.write("docs/evidence/x.json", "{")
+    course.write("docs/book.ipynb", "{")
+    wait_for(lambda: all(any(words in line for line in server.lines) for words in ("不是 UTF-8", "x.json:1", "book.ipynb:1")))
+    for name in ("two.md", "evidence/x.json", "book.ipynb"):
+        (course.root / "docs" / name).unlink()
+    course.page("# 又一题\n")
+    wait_for(lambda: "又一题" in server.page())
+
+
 def test_serve_idles(course, serve):
     course.page("# 题\n\n" + python("print(1)"))
     server = serve()

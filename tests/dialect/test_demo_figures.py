@@ -1,5 +1,6 @@
 """The demos' static figures: well-formed, bare of styles and scripts, every number from snippets and right."""
 
+import ast
 import importlib
 import json
 import re
@@ -14,12 +15,13 @@ from snippets.block_grid import grid, wasted
 from snippets.io_model import elements, fused_forward, naive_forward
 from snippets.memory_model import memory_bytes
 from snippets.online_softmax import blockwise
+from snippets.roofline import GPUS, attainable, decode, prefill, ridge_point
 from snippets.softmax_faults import broken
 from snippets.tiling import ORDERS, traffic
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMOS = Project(ROOT).demos
-NAMES = ("attention-io", "online-softmax", "tiling", "triton-block")
+NAMES = ("attention-io", "online-softmax", "roofline", "tiling", "triton-block")
 
 
 def data_of(name, **changed):
@@ -81,7 +83,7 @@ def test_complete_for_every_reader(name):
 def test_no_number_is_typed(name):
     source = DEMOS[name].template.read_text("utf-8")
     words = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", source, flags=re.S)
-    words = re.sub(r"<[^>]*>|\bfp(16|32|64)\b", "", words)
+    words = re.sub(r"<[^>]*>|\b(fp|int)(16|32|64)\b", "", words)
     assert not re.findall(r"\d\d+|\d\.\d", words)
 
 
@@ -94,6 +96,9 @@ DRAWN = [
     ("attention-io", {"d": 256, "S": 8192, "heads": 1}),
     ("online-softmax", {"x": [3.5, 1, 2, 0.25, 7], "v": [1, 2, 3, 4, 5]}),
     ("online-softmax", {"x": list(range(24)), "v": list(range(24)), "block_size": 5}),
+    ("roofline", {"S": 131072, "d": 64}),
+    ("roofline", {"S": 128, "d": 256, "gpu": "A100 40 GB SXM"}),
+    ("roofline", {"dtype_bytes": 4, "B_r": 1, "gpu": "H100 SXM"}),
     ("triton-block", {"n": 1024}),
     ("triton-block", {"n": 1}),
 ]
@@ -211,3 +216,65 @@ def test_triton_block_shows_at_most_nine_offsets_and_the_waste():
     answer = text(tree.find("details"))
     lanes = grid(given["n"], big) * big
     assert f"{significant(100 * wasted(given['n'], big) / lanes)}%" in answer and comma(lanes) in answer
+
+
+def test_roofline_tables_are_the_model_on_every_gpu_and_length():
+    given, tree = DEMOS["roofline"].arguments, figure("roofline")
+    sizes = {key: given[key] for key in ("d", "dtype_bytes", "B_r")}
+
+    def points(S):
+        ends = [decode(S, given["d"], form, given["dtype_bytes"]) for form in ("naive", "fused")]
+        return [*prefill(S, **sizes).values(), *ends]
+
+    gpus, lengths = (list(one) for one in tree.iterfind(".//table/tbody"))
+    assert [row.get("data-gpu") for row in gpus] == list(GPUS) and len(lengths) == 11
+    for row, gpu in zip(gpus, GPUS.values(), strict=True):
+        shares = [
+            f"{significant(100 * attainable(x, gpu) / gpu.peak, digits)}%"
+            for x, digits in zip(points(given["S"]), (3, 3, 3, 2, 2), strict=True)
+        ]
+        cells = [text(cell) for cell in row]
+        assert cells[2:] == [
+            significant(gpu.bandwidth / 1e12), significant(ridge_point(gpu)),
+            shares[0], f"{shares[1]} 到 {shares[2]}", *shares[3:],
+        ]
+        assert cells[1] == f"{gpu.peak / 1e12:.0f}"
+    for row in lengths:
+        naive, fused, least, *one = points(int(row.get("data-s")))
+        written = [significant(naive), significant(fused), comma(least), *(significant(x, 5) for x in one)]
+        assert [text(cell) for cell in row][1:] == written
+
+
+def test_roofline_points_lie_on_the_line_and_the_span_bends_at_the_ridge():
+    """Read back from the drawing: equal slopes on the slope, equal heights on the roof."""
+    tree, data = figure("roofline"), data_of("roofline")
+
+    def corners(which):
+        path = tree.find(f".//svg[@role='img']/path{which}").get("d")
+        return [tuple(map(float, one)) for one in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)]
+
+    low, top = corners(f"[@data-gpu='{data['gpu']}']")
+    at = {key: corners(f"[@data-point='{key}']") for key in ("naive", "fused", "least", "decode_naive", "decode_fused")}
+    slope = (top[1] - low[1]) / (top[0] - low[0])
+    first, bend, last = at["fused"]
+    assert bend == top and last == at["least"][0] and last[1] == top[1] and last[0] > top[0]
+    for key in ("naive", "fused", "decode_naive", "decode_fused"):
+        x, y = at[key][0]
+        assert x < top[0] and abs(y - low[1] - slope * (x - low[0])) < 0.1, key
+    assert at["naive"][0][0] < first[0]
+
+
+def test_roofline_challenge_compares_the_longest_naive_point_with_the_ridge():
+    given = DEMOS["roofline"].arguments
+    longest, edge = prefill(131072, given["d"])["naive"], ridge_point(GPUS[given["gpu"]])
+    answer = text(figure("roofline").find("details"))
+    assert longest < edge and "过不了" in answer and significant(longest) in answer and significant(edge) in answer
+    assert "过得了：" in text(figure("roofline", d=512).find("details"))
+
+
+def test_triton_block_shows_the_kernel_of_the_page():
+    source = (ROOT / "kernels/vector_add.py").read_text("utf-8")
+    kernel = next(one for one in ast.parse(source).body if getattr(one, "name", "") == "add_kernel")
+    lines = [ast.get_source_segment(source, statement) for statement in kernel.body]  # comments left out
+    shown = figure("triton-block").find(".//ol[@class='block__kernel']")
+    assert [text(one.find("code")) for one in shown] == lines

@@ -1,0 +1,204 @@
+"""Proof of kernels.flash_attention against attention in fp64, by the accepted criterion; its log-sum-exp as well."""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from kernels import flash_attention as module
+from kernels.proof import Case, Variant, assert_close, assert_equal, assert_near, guarded_outputs, signature
+
+LSE_BOUND = 1e-4  # 3e-7 seen in the interpreter; tensor cores truncate where they add, and TF32 would be near 1e-3
+
+
+class Shape(NamedTuple):
+    """One call. scale: sm_scale, None for 1 / sqrt(D). layout: of LAYOUTS, or "mixed". spread: deviation of q and k."""
+
+    name: str
+    S_q: int
+    S_kv: int
+    D: int
+    causal: bool = False
+    H_q: int = 2
+    H_kv: int = 2
+    B: int = 1
+    layout: str = "plain"
+    scale: float | None = None
+    spread: float = 1.0
+
+
+SMALL = (
+    Shape("one-tile", 32, 32, 16),
+    Shape("tiles-even", 128, 192, 64),
+    Shape("odd-lengths", 77, 131, 40, B=2),
+    Shape("one-more-than-a-tile", 129, 65, 32),
+    Shape("causal-square", 150, 150, 64, causal=True),
+    Shape("causal-more-keys", 70, 201, 64, causal=True),
+    Shape("causal-more-queries", 201, 70, 64, causal=True),  # 131 rows see nothing
+    Shape("causal-one-query", 1, 140, 128, causal=True),
+    Shape("one-key", 5, 1, 8),
+    Shape("one-of-each", 1, 1, 1, H_q=1, H_kv=1),
+    Shape("grouped", 20, 90, 32, H_q=6, H_kv=2),
+    Shape("one-kv-head", 33, 40, 16, causal=True, H_q=4, H_kv=1, B=2),
+    Shape("d-1", 17, 40, 1),
+    Shape("d-3", 17, 40, 3, causal=True),
+    Shape("d-72", 40, 70, 72),
+    Shape("d-128", 40, 70, 128),
+    Shape("d-200", 20, 70, 200),
+    Shape("d-256", 33, 70, 256, causal=True),
+    Shape("token-major", 70, 90, 24, layout="token-major", B=2),
+    Shape("packed", 70, 70, 24, layout="packed", B=2),
+    Shape("window", 70, 90, 24, layout="window", B=2),
+    Shape("mixed", 70, 90, 24, H_q=4, layout="mixed", B=2),
+    Shape("d-not-contiguous", 30, 40, 24, layout="d-first"),
+    Shape("expanded-batch", 30, 40, 16, layout="expanded", B=3),
+    Shape("scale-given", 40, 90, 16, scale=0.7),
+    Shape("scale-negative", 40, 90, 16, scale=-0.3, causal=True),
+    Shape("scale-zero", 40, 90, 16, scale=0.0, causal=True),
+    Shape("large-scores", 40, 150, 64, spread=6.0),
+    Shape("no-key", 40, 0, 16),
+    Shape("no-query", 0, 40, 16),
+    Shape("no-batch", 4, 4, 16, B=0),
+    Shape("no-head", 4, 4, 16, H_q=0, H_kv=0),
+)
+LARGE = (
+    Shape("long", 1000, 2077, 64, B=2, H_q=8, H_kv=2),
+    Shape("long-causal", 2048, 2048, 128, causal=True, H_q=4, H_kv=4),
+    Shape("long-causal-odd", 1501, 1777, 80, causal=True, H_q=4, H_kv=2, layout="token-major"),
+    Shape("long-256", 700, 900, 256, causal=True, H_q=4, H_kv=1),
+    Shape("many-heads", 16, 16, 16, B=70, H_q=1000, H_kv=1000),  # more heads than a grid's second axis would hold
+)
+
+
+def cases(device, flash_attention=module.flash_attention):
+    """All cases of `device`, "cpu" (interpreter) or "cuda"; flash_attention: the function to prove."""
+    if device == "cpu":  # the interpreter's bf16 is wrong
+        table = [(shape, dtype) for shape in SMALL for dtype in (torch.float32, torch.float16)]
+    else:
+        table = [(shape, dtype) for shape in SMALL + LARGE for dtype in (torch.float32, torch.float16, torch.bfloat16)]
+    found = [Case(f"{s.name}-{str(d)[6:]}", partial(_check, flash_attention, s, d)) for s, d in table]
+    if device == "cuda":
+        found += [Case("past-32-bits-float16", partial(_check_last_head, flash_attention))]
+    return found
+
+
+def _check(flash_attention, shape, dtype, device):
+    q, k, v = inputs(shape, dtype, device)
+    call = partial(flash_attention, q, k, v, causal=shape.causal, sm_scale=shape.scale)
+    with guarded_outputs():
+        o, lse = call(return_lse=True)
+    assert o.dtype == dtype and lse.dtype == torch.float32, f"o is {o.dtype}, lse is {lse.dtype}"
+    ref, ref_lse = attention(q.double(), k.double(), v.double(), shape.causal, shape.scale)
+    assert_close(o, ref, attention(q, k, v, shape.causal, shape.scale)[0], "o")
+    assert_near(lse, ref_lse, LSE_BOUND, "lse")
+    if device == "cuda":
+        again, lse_again = call(return_lse=True)
+        assert_equal(again, o, "o, run again")
+        assert_equal(lse_again, lse, "lse, run again")
+
+
+def _check_last_head(flash_attention, device):
+    """q with more than 2^31 elements, 4.3 GB in fp16: the last batch entry must come out like that entry alone."""
+    generator = torch.Generator(device).manual_seed(0)
+    q = torch.randn(2**15 + 1, 1, 512, 128, dtype=torch.float16, device=device, generator=generator)
+    k = torch.randn(1, 1, 64, 128, dtype=torch.float16, device=device, generator=generator).expand(len(q), 1, 64, 128)
+    o = flash_attention(q, k, k)
+    assert_equal(o[-1:], flash_attention(q[-1:], k[-1:], k[-1:]), "o of the last batch entry")
+
+
+def attention(q, k, v, causal, scale):
+    """(o, lse) with the whole score matrix, in q's dtype; rows that see no key give 0 and -inf. Shapes as the kernel's."""
+    heads = q.shape[1] // k.shape[1] if k.shape[1] else 1
+    k, v = k.repeat_interleave(heads, dim=1), v.repeat_interleave(heads, dim=1)
+    S_q, S_kv = q.shape[2], k.shape[2]
+    if not S_kv:
+        return torch.zeros_like(q), q.new_full(q.shape[:3], -torch.inf)
+    s = q @ k.transpose(2, 3) * (1 / math.sqrt(q.shape[3]) if scale is None else scale)
+    if causal:
+        row, col = torch.arange(S_q, device=q.device)[:, None], torch.arange(S_kv, device=q.device)
+        s = s.masked_fill(col > row + S_kv - S_q, -torch.inf)
+    return torch.softmax(s, dim=-1).nan_to_num() @ v, torch.logsumexp(s, dim=-1)
+
+
+# How q, k and v lie in memory; each takes (B, H, S, D) and a function that makes random tensors of a shape.
+LAYOUTS = {
+    "plain": lambda B, H, S, D, make: make(B, H, S, D),
+    "token-major": lambda B, H, S, D, make: make(B, S, H, D).transpose(1, 2),
+    "packed": lambda B, H, S, D, make: make(B, S, 3, H, D)[:, :, 1].transpose(1, 2),
+    "d-first": lambda B, H, S, D, make: make(B, H, D, S).transpose(2, 3),
+    "expanded": lambda B, H, S, D, make: make(1, H, S, D).expand(B, H, S, D),
+    "window": lambda B, H, S, D, make: _window(B, H, S, D, make),
+}
+
+
+def _window(B, H, S, D, make):
+    """A view whose surroundings are NaN: anything read past its rows or columns shows."""
+    whole = make(B, H, S + 64, D + 16)
+    inside = whole[:, :, 32 : 32 + S, 8 : 8 + D]
+    kept = inside.clone()
+    whole.fill_(torch.nan)
+    inside.copy_(kept)
+    return inside
+
+
+def inputs(shape, dtype, device):
+    """q, k, v of a Shape, random with a fixed seed, q and k with its spread."""
+    generator = torch.Generator(device).manual_seed(0)
+
+    def make(*size):
+        return torch.randn(size, generator=generator, device=device, dtype=torch.float32).to(dtype)
+
+    def spread(*size):
+        return make(*size) * shape.spread
+
+    of_q, of_k, of_v = ("window", "plain", "token-major") if shape.layout == "mixed" else [shape.layout] * 3
+    q = LAYOUTS[of_q](shape.B, shape.H_q, shape.S_q, shape.D, spread)
+    k = LAYOUTS[of_k](shape.B, shape.H_kv, shape.S_kv, shape.D, spread)
+    return q, k, LAYOUTS[of_v](shape.B, shape.H_kv, shape.S_kv, shape.D, make)
+
+
+POINTERS = {"q_ptr", "k_ptr", "v_ptr", "o_ptr"}
+
+
+def variants(thorough=False):
+    """fp16 at d = 128 and 64, and fp32; with `thorough` every tile shape of `config`, odd dimensions and strides."""
+    table = [
+        ("fp16-d128", "fp16", 128, False, True),
+        ("fp16-d128-causal", "fp16", 128, True, True),
+        ("fp16-d64", "fp16", 64, False, True),
+        ("fp32-d64", "fp32", 64, False, True),
+    ]
+    if not thorough:
+        return [_variant(*row) for row in table]
+    table += [
+        ("fp16-d64-causal", "fp16", 64, True, False),
+        ("bf16-d64-causal", "bf16", 64, True, False),
+        ("bf16-d128", "bf16", 128, False, False),
+        ("fp16-d256-causal", "fp16", 256, True, False),
+        ("bf16-d256", "bf16", 256, False, True),
+        ("fp16-d80", "fp16", 80, True, False),
+        ("fp16-d32", "fp16", 32, True, False),
+        ("fp16-d16", "fp16", 16, True, False),
+        ("fp32-d16", "fp32", 16, True, False),
+        ("fp32-d32", "fp32", 32, True, False),
+        ("fp32-d64-causal", "fp32", 64, True, False),
+        ("fp32-d128-causal", "fp32", 128, True, False),
+        ("fp32-d256-causal", "fp32", 256, True, False),
+    ]
+    found = [_variant(*row) for row in table]
+    found.append(_variant("fp16-d64-odd-strides", "fp16", 64, True, False, divisible=False))
+    ones = ("stride_ks", "stride_vs", "H_q", "group", "S_q", "S_kv")  # the launcher makes a 1 a constant
+    found.append(_variant("fp16-d1-ones", "fp16", 1, True, False, divisible=False, ones=ones))
+    return found
+
+
+def _variant(name, dtype, D, causal, whole, divisible=True, ones=()):
+    kernel = module.flash_attention_kernel
+    tiles = module.config({"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}[dtype], D)
+    blocks = {"BLOCK_D": module.padded(D), "BLOCK_M": tiles.BLOCK_M, "BLOCK_N": tiles.BLOCK_N}
+    constexprs = {"D": D, **blocks, "CAUSAL": causal, "WHOLE": whole, **dict.fromkeys(ones, 1)}
+    types = {**dict.fromkeys(POINTERS, f"*{dtype}"), "lse_ptr": "*fp32", "qk_scale": "fp32"}
+    names = [name for name in kernel.arg_names if name.endswith("_ptr") or divisible and name.startswith("stride")]
+    options = {"num_warps": tiles.num_warps, "num_stages": tiles.num_stages}
+    return Variant(name, kernel, signature(kernel, types, constexprs), constexprs, options, tuple(names))

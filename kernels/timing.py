@@ -1,0 +1,212 @@
+"""How the recorded figures are timed: medians of many runs by device events, cold L2, warm-up and compilation kept out.
+
+Times are in ms unless a name says otherwise; MB and GB are powers of ten. `do_bench` (triton.testing) runs the function
+once, warms up, flushes L2 before each run and takes device events around it. A CUDA graph replays launches without the
+host, for work shorter than its own launch; nothing flushes L2 there, so callers rotate among several sets of tensors.
+torch and triton are imported where they are used: the formulas here are plain Python.
+"""
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CHUNK = 16  # calls between two synchronisations of `sustained`: milliseconds of work, so that the gap does not count
+SMI_FIELDS = {  # field of nvidia-smi -> (figure, unit)
+    "clocks.sm": ("sm_clock_mhz", "MHz"),
+    "clocks.max.sm": ("sm_clock_max_mhz", "MHz"),
+    "power.draw": ("power_w", "W"),
+    "power.limit": ("power_limit_w", "W"),
+    "temperature.gpu": ("temperature_c", "°C"),
+}
+
+
+def figure(value, unit=""):
+    """One recorded figure: {"value", "unit"}, a float kept to four significant digits, an int or a text as it is."""
+    return {"value": float(f"{value:.4g}") if isinstance(value, float) else value, "unit": unit}
+
+
+def gbps(moved_bytes, ms):
+    """GB/s of `moved_bytes` in `ms`."""
+    return moved_bytes / ms / 1e6
+
+
+def tflops(operations, ms):
+    """TFLOP/s of `operations` floating-point operations in `ms`."""
+    return operations / ms / 1e9
+
+
+def attention_flops(B, H, S_q, S_kv, d, causal=False):
+    """FLOPs of the two products of attention forward, 4 B H S_q S_kv d, half of it when causal.
+
+    Convention of FlashAttention's own benchmarks (arXiv 2307.08691, section 4.1); softmax is not counted.
+    """
+    return 4 * B * H * S_q * S_kv * d // (2 if causal else 1)
+
+
+def rotation(moved_bytes, cache_bytes):
+    """Sets of tensors to rotate among, so that four times the cache is moved before a set is met again."""
+    return max(1, -(-4 * cache_bytes // moved_bytes))
+
+
+def need_gpu():
+    """RuntimeError unless kernels can run, compiled, on an NVIDIA device: an interpreted time would mean nothing."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError("没有可用的 NVIDIA GPU，不能测速；请在有 GPU 的机器上运行 make record")
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        raise RuntimeError("TRITON_INTERPRET=1 时 kernel 由解释器执行，测得的时间没有意义；请去掉它再录制")
+
+
+@contextlib.contextmanager
+def at(where):
+    """Any error inside becomes a RuntimeError that begins with `where`."""
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError(f"{where}：{type(error).__name__}：{error}") from error
+
+
+def check_close(out, ref, tolerance, what):
+    """AssertionError unless ||out - ref|| / ||ref|| <= tolerance; NaN never passes. `ref` is of higher precision."""
+    error = ((out.to(ref.dtype) - ref).norm() / ref.norm()).item()
+    if not error <= tolerance:
+        raise AssertionError(f"{what} 的相对误差是 {error:.3g}，应不超过 {tolerance:g}；先改对再测速")
+
+
+def spread_ms(fn, rep=100):
+    """(20th percentile, median, 80th percentile) of `fn` with cold L2, `rep` ms of runs after 25 ms of warm-up."""
+    from triton.testing import do_bench
+
+    return tuple(do_bench(fn, warmup=25, rep=rep, quantiles=[0.2, 0.5, 0.8]))
+
+
+def median_ms(fn, rep=100):
+    """Median time of `fn` with cold L2."""
+    from triton.testing import do_bench
+
+    return do_bench(fn, warmup=25, rep=rep, return_mode="median")
+
+
+def graph_ms(calls):
+    """Median time of one of `calls` when all are replayed, in turn, from a CUDA graph: no launch gaps, no L2 flush."""
+    from triton.testing import do_bench_cudagraph
+
+    return do_bench_cudagraph(lambda: [call() for call in calls], rep=20, return_mode="median") / len(calls)
+
+
+def host_ms(fn, times, synchronise=True):
+    """`times` readings of a host clock round `fn`. Without `synchronise` only the launch is timed: wrong on purpose."""
+    import torch
+
+    readings = []
+    for _ in range(times):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        fn()
+        if synchronise:
+            torch.cuda.synchronize()
+        readings.append(1e3 * (time.perf_counter() - start))
+    torch.cuda.synchronize()
+    return readings
+
+
+def cold_calls_ms(setup, call, times):
+    """Host-clock readings of the first `times` calls in a new process with an empty kernel cache: the first compiles.
+
+    `setup` and `call` are source text; `setup` should do one device operation, so that starting CUDA is not counted.
+    """
+    source = (
+        f"import json\nfrom kernels.timing import host_ms\n{setup}\n"
+        f"print(json.dumps(host_ms(lambda: {call}, {times})))"
+    )
+    root = Path(__file__).resolve().parent.parent
+    with tempfile.TemporaryDirectory() as cache:
+        run = subprocess.run(
+            [sys.executable, "-c", source], cwd=root, env={**os.environ, "TRITON_CACHE_DIR": cache},
+            capture_output=True, text=True, timeout=120,
+        )
+    if run.returncode:
+        raise RuntimeError(f"首次调用的子进程失败：{run.stderr.strip()[-2000:]}")
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def peak_extra_mb(fn):
+    """MB that `fn` allocates at its peak beyond what is allocated before it, its result included.
+
+    Call it after a first run: workspaces that libraries keep for good are then in place and not counted.
+    """
+    import torch
+
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    fn()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 1e6
+
+
+def sustained(fn, seconds=3.5):
+    """[(elapsed ms since the start, ms of one call)] after each CHUNK of calls, for `seconds` of load without a pause."""
+    import torch
+
+    chunks, elapsed = [], 0.0
+    while elapsed < 1e3 * seconds:
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(CHUNK):
+            fn()
+        stop.record()
+        stop.synchronize()
+        chunk = start.elapsed_time(stop)
+        elapsed += chunk
+        chunks.append((elapsed, chunk / CHUNK))
+    return chunks
+
+
+def early_and_late(chunks, early_ms=100, late_ms=3000):
+    """(median ms of a call in the first `early_ms`, the same after `late_ms`) of what `sustained` returned.
+
+    The chunk that holds the whole of the early window counts where none ends within it. ValueError: too short a run.
+    """
+    early = [ms for elapsed, ms in chunks if elapsed <= early_ms] or [ms for _, ms in chunks[:1]]
+    late = [ms for elapsed, ms in chunks if elapsed > late_ms]
+    if not late:
+        raise ValueError(f"负载没有持续到 {late_ms} ms；请加长 seconds")
+    return statistics.median(early), statistics.median(late)
+
+
+def read_smi(text):
+    """{figure: figure} from one line of `nvidia-smi --query-gpu`, fields in the order of SMI_FIELDS.
+
+    A field that the driver does not tell (`[N/A]`) is left out. ValueError: not as many fields as were asked for.
+    """
+    cells = [cell.strip() for cell in text.strip().split(",")]
+    if len(cells) != len(SMI_FIELDS):
+        raise ValueError(f"nvidia-smi 给出 {len(cells)} 个字段，应为 {len(SMI_FIELDS)} 个：{text.strip()!r}")
+    found = {}
+    for cell, (name, unit) in zip(cells, SMI_FIELDS.values(), strict=True):
+        with contextlib.suppress(ValueError):
+            found[name] = figure(float(cell), unit)
+    return found
+
+
+def smi_under_load(fn, calls):
+    """Figures of nvidia-smi while `calls` runs of `fn` keep the device busy. OSError or CalledProcessError: no nvidia-smi."""
+    import torch
+
+    command = ["nvidia-smi", f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv,noheader,nounits"]
+    uuid = str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
+    for _ in range(calls):
+        fn()
+    try:  # the launches above are still running
+        told = subprocess.run([*command, f"--id=GPU-{uuid}"], check=True, capture_output=True, text=True, timeout=30).stdout
+    finally:
+        torch.cuda.synchronize()
+    return read_smi(told)

@@ -1,0 +1,48 @@
+"""Vector addition, the first kernel: each program adds one block of BLOCK_SIZE elements, the last one partly masked.
+
+Algorithm: out[i] = x[i] + y[i]; 3 elements moved for 1 addition, so memory bandwidth is the whole cost.
+Accepts: any shape (no element at all included) and any strides; fp16, bf16, fp32, fp64; x and y alike in all of these.
+Versions tried: one, this one; with blocks of 1024 on 4 warps each thread loads 16 bytes at a time, twice (fp32).
+Not covered: broadcasting, mixed dtypes, gradients. A non-contiguous argument is copied first.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels import checks
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+BLOCK_SIZE = 1024
+
+
+# --8<-- [start:kernel]
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0).to(tl.int64)  # which block; 64 bits, so that offsets may pass 2^31
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)  # [BLOCK_SIZE] element numbers
+    mask = offsets < n_elements  # [BLOCK_SIZE]; false only in the last block
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+# --8<-- [end:kernel]
+
+
+# --8<-- [start:wrapper]
+def add(x, y):
+    """x + y, elementwise, by the kernel above.
+
+    x, y: tensors of one shape, dtype (fp16, bf16, fp32, fp64) and device -> a new contiguous tensor like them.
+    TypeError, ValueError: anything else, naming the argument.
+    """
+    checks.tensors(add_kernel, DTYPES, x=x, y=y)
+    if x.shape != y.shape:
+        raise ValueError(f"y 的形状是 {tuple(y.shape)}，x 是 {tuple(x.shape)}；两者应相同，这里不做广播")
+    x, y = x.contiguous(), y.contiguous()
+    out = torch.empty_like(x)
+    n_elements = out.numel()
+    if n_elements:  # a grid of no programs cannot be launched
+        with torch.cuda.device_of(x):
+            add_kernel[(triton.cdiv(n_elements, BLOCK_SIZE),)](x, y, out, n_elements, BLOCK_SIZE=BLOCK_SIZE)
+    return out
+# --8<-- [end:wrapper]

@@ -1,0 +1,73 @@
+"""Every kernel in the interpreter: all cases of its proof, and random shapes against the float64 oracle."""
+
+import importlib
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.proof import assert_equal, flash_attention, softmax
+from kernels.vector_add import add
+
+KERNELS = ("vector_add", "softmax", "flash_attention")
+CASES = [(name, case) for name in KERNELS for case in importlib.import_module(f"kernels.proof.{name}").cases("cpu")]
+few = settings(deadline=None, max_examples=15, derandomize=True)
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NaN arithmetic in NumPy, wanted
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{name}-{case.name}") for name, case in CASES])
+def test_interpreted(case):
+    case.check("cpu")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_names_are_unique(name):
+    """The GPU's table holds the same proofs and more, bf16 among them; building it runs nothing."""
+    module = importlib.import_module(f"kernels.proof.{name}")
+    cpu, cuda = ([case.name for case in module.cases(device)] for device in ("cpu", "cuda"))
+    assert len(set(cpu)) == len(cpu) and len(set(cuda)) == len(cuda)
+    assert any("bfloat16" in case for case in cuda) and not any("bfloat16" in case for case in cpu)
+    variants = [variant.name for variant in module.variants(thorough=True)]
+    assert len(set(variants)) == len(variants)
+
+
+@few
+@given(n=st.integers(0, 3000), step=st.integers(1, 3))
+def test_add_any(n, step):
+    x, y = torch.randn(n * step), torch.randn(n * step)
+    assert_equal(add(x[::step], y[::step]), x[::step] + y[::step], "out")
+
+
+@few
+@given(shape=st.lists(st.integers(0, 9), max_size=4), data=st.data())
+def test_softmax_any(shape, data):
+    dim = data.draw(st.integers(-max(len(shape), 1), max(len(shape), 1) - 1))
+    softmax._check(softmax.module.softmax, tuple(shape), dim, torch.float32, softmax._same, "cpu")
+
+
+@few
+@given(
+    S_q=st.integers(0, 90), S_kv=st.integers(0, 90), D=st.integers(1, 70), causal=st.booleans(),
+    H_kv=st.integers(1, 2), group=st.integers(1, 3), B=st.integers(1, 2),
+    layout=st.sampled_from(sorted(flash_attention.LAYOUTS)),
+)  # fmt: skip
+def test_flash_attention_any(S_q, S_kv, D, causal, H_kv, group, B, layout):
+    shape = flash_attention.Shape("any", S_q, S_kv, D, causal, H_kv * group, H_kv, B, layout)
+    flash_attention._check(flash_attention.module.flash_attention, shape, torch.float32, "cpu")
+
+
+def test_flash_attention_equals_the_tiled_reference():
+    """The kernel and snippets.attention.tiled_attention, side by side on the page, are the same computation."""
+    from snippets.attention import tiled_attention
+
+    q, k, v = (torch.randn(1, 1, S, 24) for S in (70, 90, 90))
+    tiled = tiled_attention(*(x[0, 0].numpy() for x in (q, k, v)), q_tile=32, k_tile=16, causal=True)
+    o = flash_attention.module.flash_attention(q, k, v, causal=True)
+    torch.testing.assert_close(o[0, 0], torch.from_numpy(tiled), rtol=1e-5, atol=1e-6)
+
+
+def test_layout_of_the_output():
+    """Token-major q gives token-major o, so that the caller's transpose and reshape copy nothing."""
+    q = torch.randn(2, 7, 3, 16).transpose(1, 2)
+    assert flash_attention.module.flash_attention(q, q, q).stride() == q.stride()

@@ -1,0 +1,56 @@
+"""The proof's own tools: what the criterion lets pass, and what the guards notice."""
+
+import pytest
+import torch
+
+from kernels.proof import GUARD, assert_close, assert_equal, assert_near, guarded_outputs
+
+ref = torch.tensor([1.0, 2.0, -3.0], dtype=torch.float64)
+half = ref.half()
+
+
+def test_within_twice_the_error_of_the_plain_formula():
+    plain = half + torch.tensor([0, 0.01, 0]).half()
+    assert_close(half + torch.tensor([0.015, 0, 0]).half(), ref, plain, "o")
+    with pytest.raises(AssertionError, match=r"o\[1\]: got 2.0\d+, expected 2.0 within .*; 1 wrong"):
+        assert_close(half + torch.tensor([0, 0.04, 0]).half(), ref, plain, "o")
+
+
+@pytest.mark.parametrize("value, expected", [(0.0, torch.nan), (torch.nan, 0.0), (torch.inf, -torch.inf), (0.0, torch.inf)])
+def test_what_is_not_finite_must_stand_in_its_place(value, expected):
+    out, wanted = torch.tensor([value, 1.0]), torch.tensor([expected, 1.0]).double()
+    with pytest.raises(AssertionError, match=r"o\[0\]"):
+        assert_close(out, wanted, out, "o")
+    assert_close(wanted.float(), wanted, out, "o")
+
+
+def test_a_plain_formula_that_fails_grants_nothing():
+    with pytest.raises(AssertionError):
+        assert_close(torch.zeros(3), ref, torch.full((3,), torch.nan), "o")
+
+
+def test_shapes_and_empty():
+    assert_close(ref[:0].half(), ref[:0], ref[:0], "o")
+    with pytest.raises(AssertionError, match=r"o: shape \(2,\), expected \(3,\)"):
+        assert_close(half[:2], ref, half, "o")
+
+
+def test_near_and_equal():
+    assert_near(torch.tensor([1.0, -torch.inf]), torch.tensor([1.00001, -torch.inf]), 1e-4, "lse")
+    with pytest.raises(AssertionError, match=r"lse\[0\]"):
+        assert_near(torch.tensor([1.0]), torch.tensor([-torch.inf]), 1e-4, "lse")
+    with pytest.raises(AssertionError, match=r"out\[0\]"):
+        assert_equal(half, half + 1, "out")
+
+
+def test_guards():
+    x = torch.zeros(5, 7).t()
+    with guarded_outputs():
+        like, new = torch.empty_like(x), torch.empty((2, 3), dtype=torch.float16, device="cpu")
+    assert like.stride() == x.stride() and new.is_contiguous() and like.isnan().all() and new.isnan().all()
+    for place, side in ((GUARD + 6, "after"), (GUARD - 1, "before")):
+        with pytest.raises(AssertionError, match=f"1 elements written {side} the output"):
+            with guarded_outputs():
+                out = torch.empty((2, 3), dtype=torch.float32, device="cpu")
+                out.as_strided((1,), (1,), place).zero_()
+    assert not torch.empty_like(torch.zeros(1)).storage_offset()  # torch's own again
