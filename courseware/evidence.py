@@ -39,7 +39,7 @@ def fault(data: object) -> str:
         return "不是 JSON 对象"
     for key, kind in FIELDS.items():
         if not isinstance(data.get(key), kind):
-            return f"没有 {key}，或它的类型不对"
+            return f"的 {key} 类型不对" if key in data else f"没有 {key}"
     if not all(isinstance(data["environment"].get(key), str) for key in ("device", "date")):
         return "的 environment 缺少 device 或 date"
     for key, figure in data["figures"].items():

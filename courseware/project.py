@@ -34,21 +34,22 @@ class Demo:
         return bool(self.module) and self.arguments is not None
 
 
-def notebook_fault(path: Path) -> tuple[int, str] | None:
-    """(line, fault) of a file that is no notebook of format 4, as far as anyone here relies on it."""
+def notebook_fault(path: Path) -> tuple[int, str, str] | None:
+    """(line, fault, remedy) of a file that is no notebook of format 4, as far as anyone here relies on it."""
     try:
         data = json.loads(path.read_text("utf-8"))
     except UnicodeDecodeError:
-        return 1, "不是 UTF-8 编码"
+        return 1, "不是 UTF-8 编码", "请另存为 UTF-8"
     except json.JSONDecodeError as error:
-        return error.lineno, f"不是有效的 JSON：{error.msg}"
+        return error.lineno, f"不是有效的 JSON：{error.msg}", "改正这一行，或重新生成文件"
+    remedy = "用 Jupyter 另存为第 4 版格式"
     if not (isinstance(data, dict) and isinstance(data.get("cells"), list) and data.get("nbformat") == 4):
-        return 1, "不是笔记本（缺少 cells 或 nbformat 不是 4）"
+        return 1, "不是笔记本（缺少 cells 或 nbformat 不是 4）", remedy
     if not isinstance(data.get("metadata"), dict):
-        return 1, "笔记本缺少 metadata"
+        return 1, "笔记本缺少 metadata", remedy
     for number, cell in enumerate(data["cells"], 1):
         if not _is_cell(cell):
-            return 1, f"笔记本的第 {number} 个单元缺少 cell_type、source、metadata 或 outputs"
+            return 1, f"笔记本的第 {number} 个单元缺少 cell_type、source、metadata 或 outputs", remedy
     return None
 
 

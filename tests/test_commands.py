@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("serve", "site", "check", "test", "benchmark")
+TARGETS = ("serve", "site", "check", "test", "benchmark", "record")
 
 
 @pytest.mark.parametrize("target", TARGETS)

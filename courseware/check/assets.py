@@ -109,7 +109,7 @@ def _json(context: Context, path: Path) -> tuple[object, list[Problem]]:
 
 def _notebook(context: Context, path: Path) -> Iterator[Problem]:
     if found := notebook_fault(path):
-        yield Problem(context.shown(path), *found, "改正这一行，或用 Jupyter 打开后另存为第 4 版格式")
+        yield Problem(context.shown(path), *found)
 
 
 def _evidence(context: Context, path: Path) -> Iterator[Problem]:

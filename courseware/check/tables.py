@@ -21,11 +21,11 @@ def cells(page: Page, context: Context) -> Iterator[Problem]:
     """Python-Markdown prints such a table raw, or drops the cells that a row has too many."""
     processor = TableProcessor(Markdown().parser, {})
     prose, fenced = page.prose.split("\n"), code_lines(page)
-    for number in range(1, len(page.lines)):
+    for number in range(len(page.lines)):
         separator = MARGIN.sub("", prose[number], count=1)
         if number in fenced or "|" not in separator or not SEPARATOR.fullmatch(separator):
             continue
-        if "|" not in prose[number - 1]:
+        if not number or "|" not in prose[number - 1]:
             yield Problem(page.path, number + 1, "表格的分隔行上面没有表头", "在它的上一行写表头，格数相同")
             continue
         header = _row(page, number)

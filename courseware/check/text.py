@@ -125,8 +125,11 @@ def stars(page: Page, context: Context) -> Iterator[Problem]:
                 open_since = 0
             if "**" not in rest or RULE.match(rest):
                 continue
-            for _ in re.finditer(r"\*{2,}", re.sub(r"\\.", "", re.sub(r"<[^<>]*>", "", rest))):
-                open_since = 0 if open_since else number
+            for match in re.finditer(r"(?P<before>\S?)\*{2,}", re.sub(r"\\.", "x", re.sub(r"<[^<>]*>", "", rest))):
+                if not open_since:
+                    open_since = number
+                elif match["before"] or not match.start():  # after a space it can only open
+                    open_since = 0
 
 
 def ticks(page: Page, context: Context) -> Iterator[Problem]:

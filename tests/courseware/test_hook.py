@@ -126,7 +126,7 @@ def test_the_folder_that_mkdocs_is_started_in_does_not_matter(course):
     ],
 )
 def test_settings_of_mkdocs(course, settings):
-    course.page(GOOD + "\n[二](<子 夹/二 页.md#二>)\n")
+    course.page(GOOD + "\n[二](<子 夹/二 页.md#block-1>)\n")
     course.page("# 二\n\n[一](../index.md#block-1)\n\n" + python("print('二')"), "子 夹/二 页.md")
     course.page("# 三\n\n" + python("print('三')"), "三/README.md")
     if "docs_dir" in settings:

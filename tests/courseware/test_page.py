@@ -24,6 +24,7 @@ def emitted(text):
     [
         ("a\n- b", ["a", "", "- b"]),  # a list may interrupt a paragraph
         ("a\n1. b", ["a", "", "1. b"]),
+        ("a\n3. b", ["a", "", "3. b"]),
         ("a\n2023. b", ["a", "2023. b"]),  # a year in a sentence does not
         ("1) a\n2) b", ["1. a", "2. b"]),
         ("- a\n  - b\n    - c", ["- a", "    - b", "        - c"]),
@@ -36,6 +37,14 @@ def emitted(text):
         ("- a\n\nb", ["- a", "", "b"]),
         ("- a\n  ```text\n  x\n  ```\n- b", ["- a", "<1 text: x>", "", "- b"]),
         ("-\ta\n\n\tb", ["- a", "", "    b"]),
+        ("-\ta\n\t-\tb\n\t\t-\tc", ["- a", "    - b", "        - c"]),
+        ("$$\na\n- b % c\n# d\n$$ e\nf", ["$$ a - b  # d $$ e", "f"]),  # a formula is no list
+        ("- $$\n  a\n  + b\n  $$\n- c", ["- $$ a + b $$", "- c"]),
+        ("> $$\n> - a\n> $$", ["> $$ - a $$"]),
+        ("\\begin{x}\n1. a\n\\end{x}", ["\\begin{x} 1. a \\end{x}"]),
+        ("$$\n- a\n\n$$", ["$$", "", "- a", "", "$$"]),  # it ends with its paragraph
+        ("`$$`\n- a\n$$", ["`$$`", "", "- a", "    $$"]),
+        ("    a\n    - b\n    1. c", ["    a", "    - b", "    1. c"]),  # code
         ("- - -", ["- - -"]),  # a rule
         ("- a\n\n      code", ["- a", "", "        code"]),
         ("    code", ["    code"]),
@@ -57,6 +66,7 @@ def emitted(text):
         ("", [""]),
         ("\ufeff- a\r\n- b\r", ["- a", "- b", ""]),
         ("---\ntitle: x\n---\na", ["---", "title: x", "---", "a"]),
+        ("---\n\na\n- b\n\n---\n", ["---", "", "a", "", "- b", "", "---", ""]),  # rules, no front matter
         (":::quiz\nq\nA. x\n   - y\nB. z\n:::", ["<quiz 0>", "q", "A. x", "", "- y", "B. z", "</quiz 0>"]),
         (":::quiz\nA. x\n    ```text\n    y\n    ```\n:::", ["<quiz 0>", "A. x", "<0 text: y>", "</quiz 0>"]),
     ],

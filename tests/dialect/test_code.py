@@ -2,7 +2,7 @@
 
 import pytest
 
-from courseware.dialect.code import listing_title, seconds, status_line
+from courseware.dialect.code import listing_title, seconds, status_line, visible
 from courseware.doctest.blocks import chains
 from courseware.page import scan
 from tests.dialect.conftest import squeeze
@@ -185,6 +185,14 @@ def test_listing_of_a_tested_file(page):
 )
 def test_listing_title(target, title):
     assert listing_title(target) == title
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [("\x1b[31m红\x1b[0m\n", "红\n"), ("a\x00b\x02wzxhzdk:0\x03", r"a\x00b\x02wzxhzdk:0\x03"), ("10%\r20%\t\n", r"10%\x0d20%" + "\t\n")],
+)
+def test_visible(output, shown):
+    assert visible(output) == shown
 
 
 @pytest.mark.parametrize(("duration", "text"), [(0.001, "< 0.01 s"), (0.0123, "0.01 s"), (2.345, "2.35 s")])

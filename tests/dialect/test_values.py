@@ -56,6 +56,7 @@ def page(render):
         ("| a |\n|---|\n| {{value:star}} |", f"<td>{STAR.replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')}</td>"),
         (":::note 值 {{value:x}}\n文\n:::", '<p class="admonition-title">值 0.5</p>'),
         (":::note 值\n文 {{value:x}}\n:::", "<p>文 0.5</p>"),
+        (":::related\n依赖 | 第 {{value:x}} 节\n:::", "<dd>第 0.5 节</dd>"),
         ("- 项 {{value:x}}", "<li>项 0.5</li>"),
         ("## 节 {{value:x}}", 'id="节-05"'),
         ("{{record:h200#copy}}", f"<p>{LINK}</p>"),
