@@ -8,8 +8,8 @@ aligned bottom-right (query i sees keys up to i + S_kv - S_q); grouped-query hea
 attend to give 0 and log-sum-exp -inf.
 Versions tried: one, through pointers, with the same tiles on every device (`config`). Tiles of rows x keys left out for
 what they spill, compiled for four targets (causal, Triton 3.7.1; bytes a thread): fp16 d = 64, 128 x 64: 16 on sm_120;
-64 x 128: 144 on sm_100; d = 256, 128 x 32: 200 on sm_80; fp32 d = 64, 64 x 32 on 4 warps: 152 on sm_80; fp32 d = 256
-with one stage: 7 KB on sm_90.
+64 x 128: 144 on sm_100; d = 256, 128 x 32 with one stage: 200 on sm_80; fp32 d = 64, 64 x 32 on 4 warps: 152 on
+sm_80; fp32 d = 256, 16 x 32 with one stage: 7 KB on sm_90.
 Not covered: gradients, dropout, attention biases and other masks, fp64, several programs per row of tiles (split-KV): few
 query rows leave most of a GPU idle; bf16 in Triton's interpreter, which multiplies bit patterns. A tensor whose last
 dimension is not contiguous is copied first.

@@ -1,7 +1,7 @@
 """Vector addition, the first kernel: each program adds one block of BLOCK_SIZE elements, the last one partly masked.
 
 Algorithm: out[i] = x[i] + y[i]; 3 elements moved for 1 addition, so memory bandwidth is the whole cost.
-Accepts: any shape (no element at all included) and any strides; fp16, bf16, fp32, fp64; x and y alike in all of these.
+Accepts: any shape (no element at all included) and any strides; fp16, bf16, fp32, fp64; x and y of one shape and dtype.
 Versions tried: one, this one; with blocks of 1024 on 4 warps each thread loads 16 bytes at a time, twice (fp32).
 Not covered: broadcasting, mixed dtypes, gradients. A non-contiguous argument is copied first.
 """

@@ -7,7 +7,7 @@ import torch
 from kernels import vector_add
 from kernels.proof import Case, Variant, assert_equal, guarded_outputs, signature
 
-SIZES = (0, 1, 1023, 1024, 1025, 2688)  # no block, a partial one, full ones, and the page's 2 1/2
+SIZES = (0, 1, 1023, 1024, 1025, 2688)  # no block, a partial one, full ones, and 2 5/8
 LARGE = (10_000_000, 2**31 + 1025)  # the second: offsets past 32 bits, 3 x 4 GB in fp16
 
 
