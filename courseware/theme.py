@@ -19,6 +19,9 @@ NEGATED = re.compile(r":not\((?:[^()]|\([^()]*\))*\)")
 TOKEN = re.compile(r"[\w-]+")
 STATE = {"js", "no-js", "focus-visible"}  # classes that scripts give without an `md-` name
 KEPT_WHOLE = re.compile(r"(<(?:pre|script|style|textarea)\b.*?</(?:pre|script|style|textarea)>)", re.DOTALL)
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+SPACE = re.compile(r"\s+")
+PUNCTUATED = re.compile(r" ?([{};]) ?")
 INDENTED = re.compile(r"\n\s+")
 
 # Material 9.8's search never lets the last character of a Chinese query be part of a word: 注意力 is cut to 注意.
@@ -36,7 +39,14 @@ def lighten(site: Path) -> list[Problem]:
     named = {token for token in TOKEN.findall(scripts) if token.startswith("md-")}
     for path in site.glob("assets/stylesheets/*.css"):
         path.write_text(trimmed(path.read_text("utf-8"), used | named | STATE), "utf-8")
+    for path in site.glob("assets/css/*.css"):
+        path.write_text(minified(path.read_text("utf-8")), "utf-8")
     return _mend_search(site)
+
+
+def minified(css: str) -> str:
+    """A style sheet of ours without comments and without white space that means nothing."""
+    return PUNCTUATED.sub(r"\1", SPACE.sub(" ", COMMENT.sub("", css))).strip()
 
 
 def squeezed(page: str) -> str:

@@ -48,6 +48,7 @@ STATUSES = {
 }
 LIBRARIES = ("numpy", "torch", "triton")
 PLAIN_TOKEN = re.compile(r'<span class="(?:n|o|p|w)">([^<]*)</span>')
+PREFIXED_STRING = re.compile(r'<span class="sa">(\w+)</span><span class="(s\w)">')  # f"…" is one string
 TESTED = ("snippets/", "kernels/", "courseware/")
 TITLE = re.compile(r"""\btitle=(?P<quote>["'])(?P<title>.*?)(?P=quote)""")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -71,7 +72,7 @@ class PlainTokens(Postprocessor):
 
 
 def without_plain_tokens(html: str) -> str:
-    return PLAIN_TOKEN.sub(r"\1", html)
+    return PREFIXED_STRING.sub(r'<span class="\2">\1', PLAIN_TOKEN.sub(r"\1", html))
 
 
 class FenceSetup(Preprocessor):

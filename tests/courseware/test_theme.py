@@ -2,7 +2,7 @@
 
 import pytest
 
-from courseware.theme import SEGMENT, lighten, squeezed, trimmed
+from courseware.theme import SEGMENT, lighten, minified, squeezed, trimmed
 
 USED = {"a", "b", "md-x", "slate"}
 
@@ -29,6 +29,18 @@ USED = {"a", "b", "md-x", "slate"}
 )
 def test_trimmed(css, kept):
     assert trimmed(css, USED) == kept
+
+
+@pytest.mark.parametrize(
+    ("css", "minimal"),
+    [
+        ("/* why */\n.a {\n  x: 1px 2px;\n  y: 2;\n}\n\n.b > .c :is(p) { z: 3 }\n", ".a{x: 1px 2px;y: 2;}.b > .c :is(p){z: 3}"),
+        ("@media print {\n  .a { x: 1 }\n}\n", "@media print{.a{x: 1}}"),
+        (':root { --i: url("data:image/svg+xml;utf8,<svg a=\'b c\'/>"); }', ':root{--i: url("data:image/svg+xml;utf8,<svg a=\'b c\'/>");}'),
+    ],
+)
+def test_minified(css, minimal):
+    assert minified(css) == minimal
 
 
 def test_squeezed_keeps_preformatted_text():
