@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 FENCE = re.compile(r"(?P<prefix>[ \t>]*)(?P<marker>`{3,}|~{3,})(?P<info>.*)$")
@@ -152,7 +152,7 @@ class Page:
         """Line number of an offset into `prose`."""
         return self.prose.count("\n", 0, offset) + 1
 
-    @property
+    @cached_property
     def values(self) -> list[tuple[int, str, str]]:
         """(line, "value" | "record", spec) of each `{{…}}` reference outside code."""
         return [(self.line_of(m.start()), m["what"], m["spec"].strip()) for m in VALUE.finditer(self.prose)]
@@ -197,6 +197,7 @@ def read(path: Path, shown: str | None = None) -> Page:
     return scan(text, shown)
 
 
+@lru_cache(maxsize=64)  # checker and runner look at the same pages; nobody changes one that was scanned
 def scan(text: str, path: str = "") -> Page:
     """Split a page into fences, containers and text.
 

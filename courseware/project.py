@@ -110,9 +110,10 @@ class Project:
 
     @cached_property
     def _wanted(self) -> dict[str, set[str]]:
+        asked = {id(page): wanted_values(page) for page in self.pages}
         found: dict[str, set[str]] = {}
         for page, chain in self.chains:
-            found.setdefault(chain.key, set()).update(wanted_values(page))
+            found.setdefault(chain.key, set()).update(asked[id(page)])
         return found
 
     def wanted(self, chain: Chain) -> list[str]:

@@ -6,8 +6,9 @@ fresh      checked build, no run cached                 against  plain build + p
 unchanged  checked rebuild, nothing changed             against  plain build
 edited     checked rebuild after an edit in one block   for information: how many chains ran
 
-The kernels' proofs are cached by source throughout; what they took is printed by itself. Plain is the same site and extensions with the hook off and the notebook's page cached, and pytest-codeblocks alone
-over the same Runnable blocks. Exits 1 when a ratio is above its limit.
+The kernels' proofs are cached by source throughout; what they took is printed by itself. Plain is the same site and
+extensions with the hook off and the notebook's page cached, and pytest-codeblocks alone over the same Runnable blocks.
+Exits 1 when a ratio is above its limit.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import time
 from pathlib import Path
 
 from courseware.environment import environment
+from courseware.doctest.ledger import Runs
 from courseware.page import read
+from courseware.project import Project
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("docs", "snippets", "kernels", "overrides", "mkdocs.yml", "pyproject.toml", "courseware")
@@ -33,11 +36,13 @@ PLAIN = "INHERIT: mkdocs.yml\nhooks: []\nstrict: false\n"
 LIMIT = 1.25
 
 
-def seconds(*command: str, cwd: Path, check: bool = True) -> float:
+def seconds(*command: str, cwd: Path) -> float:
+    # one process for all blocks imports Triton before `kernels` could choose the interpreter
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
     start = time.perf_counter()
-    process = subprocess.run([sys.executable, "-m", *command], cwd=cwd, capture_output=True, text=True)
+    process = subprocess.run([sys.executable, "-m", *command], cwd=cwd, env=environment, capture_output=True, text=True)
     elapsed = time.perf_counter() - start
-    if check and process.returncode:
+    if process.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{process.stdout}{process.stderr}")
     return elapsed
 
@@ -78,12 +83,13 @@ def runnable_only(path: Path) -> str:
 
 def forget(root: Path) -> None:
     """Leave nothing cached but the kernels' proofs, whose time is told apart: they run when a kernel changes."""
-    path = root / ".courseware" / "runs.json"
-    runs = json.loads(path.read_text("utf-8"))
+    project = Project(root)
+    runs = Runs.of(project)
     for folder in (".courseware", "site"):
         shutil.rmtree(root / folder)
-    path.parent.mkdir()
-    path.write_text(json.dumps({**runs, "chains": {}, "demos": {}, "notebooks": {}}), "utf-8")
+    for part in ("chains", "demos", "notebooks"):
+        runs.data[part] = {}
+    runs.save(project)
 
 
 def proof_seconds(root: Path) -> float:
