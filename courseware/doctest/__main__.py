@@ -35,6 +35,8 @@ def run(project: Project, *, retry: bool = True, seconds: float = SECONDS) -> bo
 
 
 def _run(project: Project, *, retry: bool, seconds: float) -> bool:
+    for library in ("OMP", "OPENBLAS"):  # read at import: children for all cores run at once, so one thread each
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     runs = Runs.of(project)
     runs.forget(project, failures=retry)
     runs.save(project)

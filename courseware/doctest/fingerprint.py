@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import warnings
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 PACKAGES = ("snippets", "kernels")
@@ -115,16 +115,22 @@ def parse(code: str) -> ast.Module:
 
 def libraries(codes: list[str], sources: Sources, names: tuple[str, ...]) -> list[str]:
     """Which of the libraries `names` the codes and the modules they reach import anywhere."""
-    texts = list(codes) + [sources.modules[name] for code in codes for name in sources.reached_by(code)]
-    used = set()
-    for text in set(texts):
-        try:
-            tree = parse(text)
-        except (SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                used |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                used.add(node.module.split(".")[0])
+    texts = {*codes, *(sources.modules[name] for code in codes for name in sources.reached_by(code))}
+    used = {name for text in texts for name in _packages(text)}
     return [name for name in names if name in used]
+
+
+@lru_cache(maxsize=1024)
+def _packages(text: str) -> frozenset[str]:
+    """Top-level packages that one text imports."""
+    try:
+        tree = parse(text)
+    except (SyntaxError, ValueError):
+        return frozenset()
+    used = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            used |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            used.add(node.module.split(".")[0])
+    return frozenset(used)
