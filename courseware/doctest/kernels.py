@@ -72,14 +72,16 @@ def _run(root: Path, name: str, level: str) -> dict:
 
 
 def check_cases(module: object, device: str) -> dict:
-    """Run the checks of a proof on "cpu" (interpreted) or "cuda"; every failure is named."""
-    cases, faults = module.cases(device), []
+    """Run the checks of a proof on "cpu" (interpreted) or "cuda"; every failure is named, the first with its traceback."""
+    cases, failed, first = module.cases(device), [], ""
     for case in cases:
         try:
             case.check(device)
         except Exception:
-            faults.append(f"{case.name}:\n{traceback.format_exc(limit=-2)}")
-    return {"status": "failed" if faults else "passed", "cases": len(cases), "error": "\n".join(faults) or None}
+            failed.append(case.name)
+            first = first or traceback.format_exc(limit=-2)
+    error = f"{len(failed)}/{len(cases)} 例不对：{'、'.join(failed)}\n{first}" if failed else None
+    return {"status": "failed" if failed else "passed", "cases": len(cases), "error": error}
 
 
 def _compile(module: object) -> dict:
