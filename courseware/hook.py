@@ -32,7 +32,8 @@ from mkdocs.utils import CountHandler
 
 from courseware import links, notebook_page, theme
 from courseware.check import check
-from courseware.doctest.ledger import Runs, assemble, pending, problems, write
+from courseware.check.quizzes import computed_keys
+from courseware.doctest.ledger import assemble, page_values, pending, problems, Runs, write
 from courseware.problem import Problem
 from courseware.project import Project
 
@@ -78,7 +79,7 @@ def on_pre_build(config: MkDocsConfig) -> None:
     found = check(project.docs, root=project.root)
     _wait_for(runner)
     runs = Runs.of(project)
-    found = sorted({*found, *problems(project, runs)})
+    found = sorted({*found, *_after_run(project, runs, {(problem.path, problem.line) for problem in found})})
     Build.ledger = assemble(project, runs)
     write(project.state / "ledger.json", Build.ledger)
     Build.problems = found
@@ -86,6 +87,12 @@ def on_pre_build(config: MkDocsConfig) -> None:
         (log.warning if Build.serving else log.error)(str(problem))
     if found and not Build.serving:
         raise Abort(f"构建中止：共 {len(found)} 处问题，上一次的站点没有改动")
+
+
+def _after_run(project: Project, runs: Runs, told: set[tuple[str, int]]) -> list[Problem]:
+    """What only the run could show; a value that is missing where the checker said so already is not told twice."""
+    keys = [p for page in project.pages for p in computed_keys(page, page_values(project, page, runs))]
+    return keys + [p for p in problems(project, runs) if not (p.fault.startswith("值 ") and (p.path, p.line) in told)]
 
 
 @event_priority(100)  # before mkdocs-jupyter looks at the files

@@ -63,4 +63,14 @@ def _answer(quiz: Quiz) -> Iterator[tuple[int, str, str]]:
             yield line, f"quiz 的答案 {'、'.join(missing)} 不在选项中", f"从已有的选项里选：{letters}"
 
 
+def computed_keys(page: Page, values: dict[str, str]) -> Iterator[Problem]:
+    """Keys `答案: =NAME` judged by the values that the page's blocks gave them: for after the run."""
+    for container in page.containers:
+        quiz = parse_quiz(page, container) if container.name == "quiz" and container.end else None
+        if quiz and quiz.key in values:
+            key, quiz.answers = quiz.key, [(quiz.answer_line, values[quiz.key])]
+            for line, fault, remedy in _answer(quiz):
+                yield Problem(page.path, line, f"{fault} (={key})", remedy)
+
+
 RULES = [quizzes]

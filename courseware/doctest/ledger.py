@@ -279,14 +279,21 @@ def _value_problems(project: Project, page: Page, runs: Runs) -> list[Problem]:
         errors = [value["error"] for value in bound if "error" in value]
         name = spec.partition(":")[0]
         line = lines.get(spec) or _key_line(page, name)
-        if errors:
+        if errors and len(bound) == 1:
             found.append(Problem(page.path, line, f"值 {spec} 无法写出：{errors[0]}", "换一个适合其类型的格式"))
-        elif len(texts) > 1:
-            fault = f"值 {name} 在两个代码块里不同（{'、'.join(sorted(texts))}）"
+        elif errors or len(texts) > 1:
+            fault = f"值 {name} 在两个代码块里不同" + (f"（{'、'.join(sorted(texts))}）" if len(texts) > 1 else "")
             found.append(Problem(page.path, line, fault, "给其中一个换个名字"))
         elif not texts and not any(failed(entry) for entry in entries):
             found.append(Problem(page.path, line, f"值 {name} 没有被任何可运行代码块赋值", "在本页的代码块里给它赋值，或改正名字"))
     return found
+
+
+def page_values(project: Project, page: Page, runs: Runs) -> dict[str, str]:
+    """Texts of the values that a page's chains gave, by `NAME` or `NAME:FORMAT`."""
+    entries = [runs.data["chains"].get(project.block_sources(c)[-1], {}) for p, c in project.chains if p is page]
+    given = [(spec, value) for entry in entries for spec, value in entry.get("values", {}).items()]
+    return {spec: value["text"] for spec, value in given if value and "text" in value}
 
 
 def _key_line(page: Page, name: str) -> int:

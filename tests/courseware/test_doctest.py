@@ -153,6 +153,7 @@ def test_values_are_taken_after_the_chain(course):
     [
         ("{{value:x}}\n\n" + python("x = 1") + "\n" + python("x = 2"), "两个代码块里不同"),
         ("{{value:x:.2f}}\n\n" + python("x = 'word'"), "无法写出"),
+        ("{{value:x:.2f}}\n\n" + python("x = 'word'") + "\n" + python("x = 1"), "两个代码块里不同"),
         ("{{value:x}}\n\n" + python("if 0: x = 1"), "没有被任何可运行代码块赋值"),
         ("{{value:x}}\n\n" + python("x = 'x' * 20_000"), "超过 10000 的上限"),
         ("{{value:x}}\n\n" + python("class X:\n    def __str__(self): exit()\nx = X()"), "无法写出：SystemExit"),

@@ -41,6 +41,7 @@ REFUSED = {
         python("print(1)") + "\n<!--pytest-codeblocks:expected-output-->\n\n```\n2\n```\n",
         "expected-output 不同",
     ),
+    "computed key": (python("right = 'E'") + "\n:::quiz\n题\n\nA. 一\nB. 二\n\n答案: =right\n:::\n", "quiz 的答案 E 不在选项中 (=right)"),
     "container": (":::nothing\n:::\n", "nothing"),
     "value": ("{{value:absent}}\n", "absent"),
     "macro": ("$\\unknownmacro x$\n", "unknownmacro"),
