@@ -33,7 +33,7 @@ from mkdocs.utils import CountHandler
 from courseware import links, notebook_page, theme
 from courseware.check import check
 from courseware.check.quizzes import computed_keys
-from courseware.doctest.ledger import assemble, page_values, pending, problems, Runs, write
+from courseware.doctest.ledger import Runs, assemble, page_values, pending, problems, write
 from courseware.problem import Problem
 from courseware.project import Project
 
