@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -423,7 +423,10 @@ def test_files_beside_the_pages(tmp_path, name, text, line, fault, remedy):
 
 
 def test_a_chapter_is_read_in_under_two_seconds(root, tmp_path):
-    """Thirty pages with everything on them; the process's own start is part of the promise."""
+    """Thirty pages with everything on them; the process's own start is part of the promise.
+
+    Processor time, so that other work on the machine does not decide.
+    """
     docs = tmp_path / "docs"
     docs.mkdir()
     (tmp_path / "snippets").mkdir()
@@ -432,11 +435,11 @@ def test_a_chapter_is_read_in_under_two_seconds(root, tmp_path):
     page = page.replace("(other.md)", "(page0.md)").replace("own headings", "")
     for number in range(30):
         (docs / f"page{number}.md").write_text(page + "\n\n正文 $x^2$，讲了很多。\n" * 100, "utf-8")
-    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = subprocess.run([sys.executable, "-m", "courseware.check"], cwd=tmp_path, capture_output=True, text=True)
-    seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert run.returncode == 0, run.stdout
-    assert seconds < 2, seconds
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
 def test_problems_sort_by_page_then_line():
