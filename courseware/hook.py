@@ -97,7 +97,7 @@ def _after_run(project: Project, runs: Runs, told: set[tuple[str, int]]) -> list
 
 @event_priority(100)  # before mkdocs-jupyter looks at the files
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    executed = Build.project.state / "notebooks"
+    executed = Build.project.executed
     for path in Build.project.notebooks:
         uri = path.relative_to(Build.project.docs).as_posix()
         if (executed / uri).exists() and (original := files.get_file_from_path(uri)):
@@ -218,10 +218,11 @@ def _wait_for(runner: subprocess.Popen | None) -> None:
     if runner is None:
         return
     output, _ = runner.communicate()
-    if runner.returncode not in (0, 1) and Build.serving:
-        log.error(f"代码块的执行器异常退出（{runner.returncode}）：\n{output}")
-    elif runner.returncode not in (0, 1):
-        raise Abort(f"代码块的执行器异常退出（{runner.returncode}）：\n{output}")
+    if runner.returncode not in (0, 1):
+        said = f"代码块的执行器异常退出（{runner.returncode}）：\n{output}"
+        if not Build.serving:
+            raise Abort(said)
+        log.error(said)
     log.debug(output)
     for line in output.splitlines():
         if line.startswith("kernel "):  # proofs take their time, so that is told apart

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -68,13 +69,17 @@ class Project:
     def __init__(self, root: Path, docs: Path | None = None):
         self.root = root.resolve()
         self.docs = (docs or self.root / "docs").resolve()
-        self.unreadable: list[PageError] = []
         self._sources_of: dict[str, list[str]] = {}  # by the chain's key
 
     @property
     def state(self) -> Path:
         """Folder of the working ledger; outside docs/, where each write would start another rebuild."""
         return self.root / ".courseware"
+
+    @property
+    def executed(self) -> Path:
+        """Folder of the executed copies of notebooks, each where its source lies below docs/."""
+        return self.state / "notebooks"
 
     @cached_property
     def sources(self) -> Sources:
@@ -96,12 +101,11 @@ class Project:
 
     @cached_property
     def pages(self) -> list[Page]:
+        """Pages that can be read; the checker names the others."""
         found = []
         for path in self.files("*.md"):
-            try:
+            with suppress(PageError):
                 found.append(read(path, self.shown(path)))
-            except PageError as error:
-                self.unreadable.append(error)
         return found
 
     @cached_property

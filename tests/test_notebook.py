@@ -1,7 +1,6 @@
 """docs/lab-notebook.ipynb is what scripts/make_notebook.py makes of snippets/, and runs where there is only numpy."""
 
 import ast
-import importlib.util
 import json
 import re
 import subprocess
@@ -11,15 +10,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from .scripts import load
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
 def maker():
-    spec = importlib.util.spec_from_file_location("make_notebook", ROOT / "scripts" / "make_notebook.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("make_notebook")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from courseware.check.context import Context
-from courseware.dialect.quiz import Quiz, answer_letters, parse_quiz
+from courseware.dialect.quiz import Quiz, answer_letters, quizzes_of
 from courseware.page import Page, Text
 from courseware.problem import Problem
 
@@ -13,12 +13,10 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def quizzes(page: Page, context: Context) -> Iterator[Problem]:
-    for container in page.containers:
-        if container.name == "quiz" and container.end:
-            quiz = parse_quiz(page, container)
-            for rule in (_question, _options, _answer):
-                for line, fault, remedy in rule(quiz):
-                    yield Problem(page.path, line, fault, remedy)
+    for quiz in quizzes_of(page):
+        for rule in (_question, _options, _answer):
+            for line, fault, remedy in rule(quiz):
+                yield Problem(page.path, line, fault, remedy)
 
 
 def _question(quiz: Quiz) -> Iterator[tuple[int, str, str]]:
@@ -65,9 +63,8 @@ def _answer(quiz: Quiz) -> Iterator[tuple[int, str, str]]:
 
 def computed_keys(page: Page, values: dict[str, str]) -> Iterator[Problem]:
     """Keys `答案: =NAME` judged by the values that the page's blocks gave them: for after the run."""
-    for container in page.containers:
-        quiz = parse_quiz(page, container) if container.name == "quiz" and container.end else None
-        if quiz and quiz.key in values:
+    for quiz in quizzes_of(page):
+        if quiz.key in values:
             key, quiz.answers = quiz.key, [(quiz.answer_line, values[quiz.key])]
             for line, fault, remedy in _answer(quiz):
                 yield Problem(page.path, line, f"{fault} (={key})", remedy)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from courseware.check.context import Context, nearest
 from courseware.dialect.mathml import math_errors, math_ranges
-from courseware.dialect.quiz import parse_quiz
+from courseware.dialect.quiz import quizzes_of
 from courseware.dialect.values import stem
 from courseware.doctest.blocks import chains
 from courseware.doctest.fingerprint import parse
@@ -45,9 +45,8 @@ def values(page: Page, context: Context) -> Iterator[Problem]:
             yield from _name(page, line, name.strip(), bound)
             if form and not _formats(form.strip()):
                 yield Problem(page.path, line, f"值 {name} 的格式 {form} 无效", "用 Python 的格式说明，例如 .4f、,d 或 .3g")
-    for container in page.containers:
-        quiz = parse_quiz(page, container) if container.name == "quiz" and container.end else None
-        if quiz and quiz.key:
+    for quiz in quizzes_of(page):
+        if quiz.key:
             yield from _name(page, quiz.answer_line, quiz.key, bound)
 
 

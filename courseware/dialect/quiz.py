@@ -13,6 +13,7 @@ import hashlib
 import re
 import unicodedata
 import xml.etree.ElementTree as etree
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from markdown import Markdown
@@ -65,6 +66,13 @@ class Quiz:
         """NAME of `答案: =NAME`."""
         match = KEY.match(self.answer or "")
         return match["name"] if match else None
+
+
+def quizzes_of(page: Page) -> Iterator[Quiz]:
+    """Every quiz of a page that is closed; for the checker, before anything is rendered."""
+    for container in page.containers:
+        if container.name == "quiz" and container.end:
+            yield parse_quiz(page, container)
 
 
 def parse_quiz(page: Page, container: Container) -> Quiz:

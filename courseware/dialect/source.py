@@ -20,7 +20,7 @@ from courseware.dialect import quiz, related
 from courseware.dialect.course import Course, register
 from courseware.dialect.values import resolve
 from courseware.doctest.blocks import directive, following_fence
-from courseware.page import Closer, Container, Fence, Text, body
+from courseware.page import Container, Fence, Text, body
 
 CONTAINERS = ("note", "warning", "key", "math", "unfold", "demo", "quiz", "related")
 PRIORITY = 40  # before snippets (32), whitespace (30), fences (25) and raw HTML (20)

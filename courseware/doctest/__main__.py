@@ -75,14 +75,9 @@ def _run_blocks(project: Project, pages: set[str], seconds: float) -> None:
         sys.exit(int(code))  # its output says why
 
 
-def executed_copy(project: Project, path: Path) -> Path:
-    """Where the executed copy of a notebook lies, beside the ledger."""
-    return project.state / "notebooks" / path.relative_to(project.docs)
-
-
 def _start_notebook(project: Project, path: Path, seconds: float) -> subprocess.Popen:
-    command = [sys.executable, "-m", "courseware.doctest.notebook"]
-    command += [str(path), str(executed_copy(project, path)), str(project.root), str(seconds)]
+    copy = project.executed / path.relative_to(project.docs)
+    command = [sys.executable, "-m", "courseware.doctest.notebook", str(path), str(copy), str(project.root), str(seconds)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -1,8 +1,8 @@
 """Two levels of a kernel's proof that need no GPU: interpreted on the CPU, and compiled for four GPU generations.
 
 A kernel NAME is proved by the module kernels/proof/NAME.py: `cases(device)` gives the checks, each with a `name` and a
-`check(device)` that raises; `variants()` gives what to compile, each with a `name`, a `source()` for `triton.compile` and its `options`.
-The third level, a run on a GPU, is `courseware.record`'s.
+`check(device)` that raises; `variants()` gives what to compile, each with a `name`, a `source()` for `triton.compile`
+and its `options`. The third level, a run on a GPU, is `courseware.record`'s.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from courseware import evidence
 from courseware.doctest import kernels
-from courseware.doctest.blocks import Chain, wanted_values
+from courseware.doctest.blocks import QUIZ_KEY, Chain, wanted_values
+from courseware.doctest.execute import compile_result
 from courseware.environment import environment, versions
 from courseware.page import Page
 from courseware.problem import Problem
@@ -173,13 +174,22 @@ def _figures(project: Project, data: dict) -> dict:
     return {**kept, "stale": bool(data["figures"]) and data["source"] != evidence.benchmark_source(project)}
 
 
+def _run_of(project: Project, chain: Chain, runs: Runs) -> dict | None:
+    """The run of a chain, if it has one; a skeleton is compiled on the spot, which costs less than to look it up."""
+    if chain.kind == "skeleton":
+        return {**compile_result(chain), "environment": environment()}
+    return runs.data["chains"].get(project.block_sources(chain)[-1])
+
+
+def _runs_of(project: Project, page: Page, runs: Runs) -> list[dict]:
+    """The runs of a page's chains, in order, those that have one."""
+    found = (_run_of(project, chain, runs) for other, chain in project.chains if other is page)
+    return [run for run in found if run]
+
+
 def _chain_entry(project: Project, chain: Chain, runs: Runs, recorded: dict) -> dict:
     sources = project.block_sources(chain)
-    run = runs.data["chains"].get(sources[-1])
-    if chain.kind == "skeleton":
-        from courseware.doctest.execute import compile_result
-
-        run = {**compile_result(chain), "environment": environment()}
+    run = _run_of(project, chain, runs)
     blocks = []
     for index, (block, source) in enumerate(zip(chain.blocks, sources, strict=True)):
         record = {"status": "not-executed", "seconds": None, "output": "", "error": None, "environment": None}
@@ -239,13 +249,9 @@ def problems(project: Project, runs: Runs) -> list[Problem]:
 
 
 def _block_problems(project: Project, runs: Runs) -> list[Problem]:
-    from courseware.doctest.execute import compile_result
-
     found = []
     for _, chain in project.chains:
-        run = runs.data["chains"].get(project.block_sources(chain)[-1])
-        if chain.kind == "skeleton":
-            run = compile_result(chain)
+        run = _run_of(project, chain, runs)
         if run is None and chain.kind == "runnable":
             found.append(Problem(chain.page, chain.line, "代码块没有执行记录", NOT_RUN))
         for block, record in zip(chain.blocks, run["blocks"] if run else [], strict=bool(run)):
@@ -271,10 +277,10 @@ def _summary(error: str) -> str:
 def _value_problems(project: Project, page: Page, runs: Runs) -> list[Problem]:
     """A value that no chain bound, that two chains bound differently, or that its format does not fit."""
     found = []
-    entries = [runs.data["chains"].get(project.block_sources(c)[-1], {}) for p, c in project.chains if p is page]
+    entries = _runs_of(project, page, runs)
     lines = {spec: line for line, what, spec in reversed(page.values) if what == "value"}
     for spec in wanted_values(page):
-        bound = [entry["values"][spec] for entry in entries if entry.get("values", {}).get(spec)]
+        bound = [entry["values"][spec] for entry in entries if entry["values"].get(spec)]
         texts = {value["text"] for value in bound if "text" in value}
         errors = [value["error"] for value in bound if "error" in value]
         name = spec.partition(":")[0]
@@ -291,14 +297,13 @@ def _value_problems(project: Project, page: Page, runs: Runs) -> list[Problem]:
 
 def page_values(project: Project, page: Page, runs: Runs) -> dict[str, str]:
     """Texts of the values that a page's chains gave, by `NAME` or `NAME:FORMAT`."""
-    entries = [runs.data["chains"].get(project.block_sources(c)[-1], {}) for p, c in project.chains if p is page]
-    given = [(spec, value) for entry in entries for spec, value in entry.get("values", {}).items()]
+    given = [(spec, value) for run in _runs_of(project, page, runs) for spec, value in run["values"].items()]
     return {spec: value["text"] for spec, value in given if value and "text" in value}
 
 
 def _key_line(page: Page, name: str) -> int:
-    match = re.search(rf"答案\s*[:：]\s*=\s*{re.escape(name)}\b", page.prose)
-    return page.line_of(match.start()) if match else 1
+    keys = (match for match in QUIZ_KEY.finditer(page.prose) if match["name"] == name)
+    return next((page.line_of(match.start("name")) for match in keys), 1)
 
 
 def _demo_problems(project: Project, runs: Runs) -> list[Problem]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import http.server
-import importlib.util
 import json
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from ..scripts import load
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -138,16 +139,9 @@ def base_url(served: Served) -> str:
 # --- the browser -----------------------------------------------------------------------------------------------------
 
 
-def _installer():
-    spec = importlib.util.spec_from_file_location("install_browser", ROOT / "scripts" / "install_browser.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = _installer().find()
+    path = load("install_browser").find()
     if path is None:
         pytest.fail("No Chromium. Run: .venv/bin/python scripts/install_browser.py (make test does)", pytrace=False)
     with sync_playwright() as playwright:
