@@ -17,8 +17,9 @@ check: .venv/ready          ## the checker alone: every mistake of every page, n
 test: .venv/ready-test      ## everything the tests need, the browser included, and all the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-benchmark: .venv/ready-test ## time of a checked build against a plain one, and weight of a first visit
+benchmark: .venv/ready-test ## a checked build against a plain one, weight of a first visit, steps of the demos
 	$(BIN)/python scripts/benchmark_build.py
+	$(BIN)/python scripts/benchmark_demos.py
 
 record:                     ## with an NVIDIA GPU and the current Python: CUDA blocks, proofs, benchmarks into docs/evidence
 	$(PYTHON) -m courseware.record

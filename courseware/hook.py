@@ -3,9 +3,10 @@
 Events, in the order MkDocs fires them:
   on_config      a build goes to a staging folder; under `serve` strictness is off
   on_pre_build   checker and runner; the ledger is put together; a build with any problem ends here
-  on_files       executed notebooks take the place of their sources; verification.json
+  on_files       executed notebooks take the place of their sources; verification.json; pages of what kernels were compiled to
   on_page_content  under `serve` a page shows its own problems; a notebook's page loses its inlined styles
-  on_post_build  the search index in plain UTF-8, the theme lightened; links and anchors of the built pages
+  on_page_context  all pages have been rendered: the overview of what was read
+  on_post_build  the search index in plain UTF-8, the theme lightened, the policy written; links and anchors of the built pages
   on_shutdown    the staged site replaces the last good one
 """
 
@@ -26,13 +27,16 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import get_toc
 from mkdocs.utils import CountHandler
 
-from courseware import links, notebook_page, theme
+from courseware import compiled, links, notebook_page, policy, theme
 from courseware.check import check
 from courseware.check.quizzes import computed_keys
+from courseware.dialect import progress
+from courseware.doctest import kernels
 from courseware.doctest.ledger import Runs, assemble, page_values, pending, problems, write
 from courseware.problem import Problem
 from courseware.project import Project
@@ -106,14 +110,44 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File(uri, str(executed), config.site_dir, urls, inclusion=original.inclusion))
     report = json.dumps(Build.ledger["verification"], ensure_ascii=False, indent=1)
     files.append(File.generated(config, "verification.json", content=report))
+    _compiled(files, config)
     return files
+
+
+def _compiled(files: Files, config: MkDocsConfig) -> None:
+    """Where a page shows the marker, what each kernel was compiled to, as its proof left it."""
+    project, page = Build.project, files.get_file_from_path(Build.ledger["compiled"])
+    if page is None:
+        return
+    for name in kernels.names(project):
+        folder = kernels.pages(project, name)
+        for path in sorted(folder.glob("*/*.html")):
+            uri = f"{compiled.FOLDER}/{path.relative_to(folder).as_posix()}"
+            content = path.read_text("utf-8").replace(compiled.BACK, page.url_relative_to(uri))
+            files.append(File.generated(config, uri, content=content))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri.endswith(".ipynb"):
         html, tokens = notebook_page.tidy(html, Path(page.file.src_uri).name)
         page.toc = get_toc(tokens)
+        html = progress.mark(html)
     return _problem_box(page) + html
+
+
+@event_priority(100)  # before the search index takes the text
+def on_page_context(context: dict, page: Page, config: MkDocsConfig, nav: Navigation) -> dict:
+    if progress.MARKER in page.content:
+        uncounted = tuple(config.extra.get("uncounted", []))
+        entries = [
+            progress.Entry(
+                p.title, p.file.url_relative_to(page.file), p.content, not p.file.src_uri.startswith(uncounted)
+            )
+            for p in nav.pages
+            if p is not page
+        ]
+        page.content = page.content.replace(progress.MARKER, progress.overview(entries))
+    return context
 
 
 def on_post_build(config: MkDocsConfig) -> None:
@@ -122,7 +156,7 @@ def on_post_build(config: MkDocsConfig) -> None:
     if Build.serving:
         return
     base = urlsplit(config.site_url or "").path
-    broken = theme.lighten(site) + links.check(site, Build.project, Build.ledger["verification"]["blocks"], base)
+    broken = theme.lighten(site) + policy.protect(site) + links.check(site, Build.project, Build.ledger["verification"]["blocks"], base)
     for problem in broken:
         log.error(str(problem))
     if broken:
@@ -157,7 +191,8 @@ def _absolute_paths(config: MkDocsConfig, root: Path) -> None:
     """Paths in the extensions' options start from mkdocs.yml, wherever MkDocs was started (`-f`)."""
     dialect = config.mdx_configs.setdefault("courseware.dialect", {})
     dialect["ledger"] = str(root / dialect.get("ledger", ".courseware/ledger.json"))
-    dialect["demos"] = str(root / dialect.get("demos", Path(config.docs_dir, "assets", "demos")))
+    for folder in ("demos", "pictures"):
+        dialect[folder] = str(root / dialect.get(folder, Path(config.docs_dir, "assets", folder)))
     if snippets := config.mdx_configs.get("pymdownx.snippets"):
         base = snippets.get("base_path", ["."])
         snippets["base_path"] = [str(root / path) for path in ([base] if isinstance(base, str) else base)]

@@ -26,12 +26,14 @@ QUIZ_PART = re.compile(
 KIND_LINE = re.compile(r"\s*#\s*类型\s*[：:]\s*(?P<rest>.*)$")
 KIND = re.compile(r"【(?P<label>[^】]*)】\s*(?P<note>.*)$")
 VALUE = re.compile(r"\{\{\s*(?P<what>value|record)\s*:(?P<spec>[^{}\n]*)\}\}")
+PICTURE = re.compile(r"!\[[^\[\]]*\]\((?P<target>[^()\s]*\.svg\.j2)\)")
 # MkDocs' own pattern; the block must also be a mapping, else MkDocs leaves a page that begins with a rule as it is.
 FRONT_MATTER = re.compile(r"-{3}[ \t]*\n(?P<yaml>(?:[ \t]*(?:#.*)?\n)*[\w\"'][^\n:]*:(?=\s).*?\n)(?:\.{3}|-{3})[ \t]*\n", re.DOTALL)
 FORMULA = re.compile(r"(?<!\\)(?:\$\$|\\\[|\\begin\{(?P<env>[a-z]+\*?)\})")
 WHOLE_FORMULA = re.compile(r"(?<!\\)(?:\$\$(?:\\.|[^\\])+?\$\$|\\\[.+?\\\]|\\begin\{([a-z]+\*?)\}.*?\\end\{\1\})")
 LISTING = re.compile(r"\s*-+8<-+\s+(?P<quote>[\"'])(?P<target>.+?)(?P=quote)\s*$")
 
+COMPILED = "[COMPILED]"  # a paragraph that becomes the tables of what each kernel was compiled to
 KINDS = {"Runnable": "runnable", "Runnable on CUDA": "cuda", "Skeleton": "skeleton"}
 
 
@@ -153,6 +155,11 @@ class Page:
         return self.prose.count("\n", 0, offset) + 1
 
     @cached_property
+    def pictures(self) -> list[tuple[int, str]]:
+        """(line, target) of each image that is a picture's template."""
+        return [(self.line_of(m.start()), m["target"]) for m in PICTURE.finditer(self.prose)]
+
+    @cached_property
     def values(self) -> list[tuple[int, str, str]]:
         """(line, "value" | "record", spec) of each `{{…}}` reference outside code."""
         return [(self.line_of(m.start()), m["what"], m["spec"].strip()) for m in VALUE.finditer(self.prose)]
@@ -183,6 +190,11 @@ def body(out: list[Fence | Container | Closer | Text], index: int) -> list[Fence
         elif isinstance(piece, Closer) and (piece.container is out[index] or id(piece.container) not in inside):
             return out[index + 1 : position]
     return out[index + 1 :]
+
+
+def shows(page: Page, marker: str) -> bool:
+    """Whether a marker stands alone on a line of the page, outside code."""
+    return any(isinstance(piece, Text) and piece.text.strip() == marker for piece in page.out)
 
 
 def read(path: Path, shown: str | None = None) -> Page:

@@ -19,7 +19,7 @@ DEMO_DATA = re.compile(r"\{#-?\s*data:\s*(?P<call>[\w.]+)\s*(?P<arguments>\{.*\}
 
 @dataclass(frozen=True)
 class Demo:
-    """A demo's static figure: the call that computes its data, named in the template's first line."""
+    """A demo's static figure, or a picture: the call that computes its data, named in the template's first line."""
 
     name: str
     template: Path
@@ -148,11 +148,12 @@ class Project:
 
     @cached_property
     def demos(self) -> dict[str, Demo]:
-        found = {}
-        for path in sorted((self.docs / "assets" / "demos").glob("*.html.j2")):
+        """By name: NAME of a demo's NAME.html.j2, NAME.svg of a picture's NAME.svg.j2."""
+        found, assets = {}, self.docs / "assets"
+        for path in sorted([*assets.glob("demos/*.html.j2"), *assets.glob("pictures/*.svg.j2")]):
             with path.open(encoding="utf-8", errors="replace") as lines:
                 match = DEMO_DATA.match(lines.readline())
-            name = path.name.removesuffix(".html.j2")
+            name = path.name.removesuffix(".j2").removesuffix(".html")
             try:
                 arguments = json.loads(match["arguments"] or "{}") if match else {}
             except json.JSONDecodeError:

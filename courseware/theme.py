@@ -1,4 +1,4 @@
-"""What a build changes in the files that the theme and the highlighter brought: less to load, and one mended bug.
+"""What a build changes in the files that the theme and the highlighter brought: less to load, and mended bugs.
 
 Material's styles cover every colour and component that any site may use; a reader's first visit pays for all of them.
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import minify_html
+
+from courseware.compiled import unfinished
 from courseware.problem import Problem
 
 RULE = re.compile(r"(?P<selectors>[^{}@;]+)\{(?P<body>[^{}]*)\}")
@@ -20,17 +23,38 @@ TOKEN = re.compile(r"[\w-]+")
 STATE = {"js", "no-js", "focus-visible"}  # classes that scripts give without an `md-` name
 KEPT_WHOLE = re.compile(r"(<(?:pre|script|style|textarea)\b.*?</(?:pre|script|style|textarea)>)", re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+NOTE = re.compile(r"^\s*(?://[^\n]*|/\*(?:(?!\*/).)*\*/)\s*$", re.DOTALL | re.MULTILINE)  # lines of a script that only comment
 SPACE = re.compile(r"\s+")
 PUNCTUATED = re.compile(r" ?([{};]) ?")
 INDENTED = re.compile(r"\n\s+")
 
-# Material 9.8's search never lets the last character of a Chinese query be part of a word: 注意力 is cut to 注意.
-SEGMENT = "for(let o=s+1;o<t.length;o++)t.slice(s,o)in "
+# Material 9.8.2's scripts: (file, what stands there, what should, why). Each text must stand in its file exactly once.
+SEARCH, BUNDLE = "assets/javascripts/workers/search.*.js", "assets/javascripts/bundle.*.js"
+MENDS = [
+    # The last character of a Chinese query is never part of a word: 注意力 is cut to 注意.
+    (SEARCH, "for(let o=s+1;o<t.length;o++)t.slice(s,o)in ", "for(let o=s+1;o<=t.length;o++)t.slice(s,o)in ", "中文查询"),
+    # Instant navigation takes absolute addresses from sitemap.xml; ours start from the sitemap, wherever the site lies.
+    (BUNDLE, "fi(new URL(n.textContent),t)", "fi(new URL(n.textContent,t),t)", "子路径下的即时导航"),
+    # It makes every address absolute by assigning it to itself: an element of SVG that links (`use`) has no `href` to
+    # assign to, so this throws and the next page never appears; a font is preloaded twice, and the browser complains.
+    (BUNDLE, "t[r]=t[r];break", "t instanceof SVGElement||t.rel=='preload'||(t[r]=t[r]);break", "即时导航时改写链接"),
+    # Every page adds listeners for the screen's width and a subscription of the table of contents, and with them stays
+    # in memory after it was left.
+    (
+        BUNDLE,
+        "ur(r=>t.addListener(()=>r(t.matches)))",
+        "ur(r=>{let o=()=>r(t.matches);return t.addListener(o),o},(r,o)=>t.removeListener(o))",
+        "离开页面后释放监听器",
+    ),
+    (BUNDLE, "te(a)).subscribe(([[{prev:c}],p])", "te(a),W(s)).subscribe(([[{prev:c}],p])", "离开页面后释放目录"),
+    # The copy button of every code block stands in a <nav> without a name: dozens of landmarks that lead nowhere.
+    (BUNDLE, 'x("nav",{class:"md-code__nav"})', 'x("div",{class:"md-code__nav"})', "复制按钮的地标"),
+]
 
 
 def lighten(site: Path) -> list[Problem]:
     """Rewrite the built site in place; what no longer fits the theme's version is a problem."""
-    pages = sorted(site.rglob("*.html"))
+    pages = unfinished(site)
     texts = [squeezed(path.read_text("utf-8")) for path in pages]
     for path, text in zip(pages, texts, strict=True):
         path.write_text(text, "utf-8")
@@ -41,12 +65,21 @@ def lighten(site: Path) -> list[Problem]:
         path.write_text(trimmed(path.read_text("utf-8"), used | named | STATE), "utf-8")
     for path in site.glob("assets/css/*.css"):
         path.write_text(minified(path.read_text("utf-8")), "utf-8")
-    return _mend_search(site)
+    for path in [*site.glob("assets/js/*.js"), *site.glob("assets/demos/**/*.js")]:
+        path.write_text(smaller(path.read_text("utf-8"), module="demos" in path.parts), "utf-8")
+    return _mend(site)
 
 
 def minified(css: str) -> str:
     """A style sheet of ours without comments and without white space that means nothing."""
     return PUNCTUATED.sub(r"\1", SPACE.sub(" ", COMMENT.sub("", css))).strip()
+
+
+def smaller(script: str, *, module: bool) -> str:
+    """A script of ours without comments and needless space. The library reads pages, so it gets one with nothing else,
+    and keeps comments that stand before a statement."""
+    kind = ' type="module"' if module else ""
+    return minify_html.minify(f"<script{kind}>{NOTE.sub('', script)}</script>", minify_js=True).partition(">")[2].removesuffix("</script>")
 
 
 def squeezed(page: str) -> str:
@@ -79,12 +112,14 @@ def _applies(selector: str, used: set[str]) -> bool:
     return all(name.replace("\\", "") in used for name in names)
 
 
-def _mend_search(site: Path) -> list[Problem]:
-    workers = list(site.glob("assets/javascripts/workers/search.*.js"))
-    for path in workers:
-        text = path.read_text("utf-8")
-        if text.count(SEGMENT) != 1:
-            fault = "搜索脚本和所知的 Material 版本不同，中文查询的修补用不上"
-            return [Problem(path.name, 1, fault, "核对 courseware/theme.py 的 SEGMENT；Material 已修好就删去它")]
-        path.write_text(text.replace(SEGMENT, SEGMENT.replace("o<t.length", "o<=t.length")), "utf-8")
-    return []
+def _mend(site: Path) -> list[Problem]:
+    found = []
+    for pattern, old, new, what in MENDS:
+        for path in site.glob(pattern):
+            text = path.read_text("utf-8")
+            if text.count(old) == 1:
+                path.write_text(text.replace(old, new), "utf-8")
+            else:
+                fault = f"主题的脚本和所知的 Material 版本不同，对「{what}」的修补用不上"
+                found.append(Problem(path.name, 1, fault, "核对 courseware/theme.py 的 MENDS；Material 已改好就删去那一条"))
+    return found

@@ -85,8 +85,9 @@ def forget(root: Path) -> None:
     """Leave nothing cached but the kernels' proofs, whose time is told apart: they run when a kernel changes."""
     project = Project(root)
     runs = Runs.of(project)
-    for folder in (".courseware", "site"):
-        shutil.rmtree(root / folder)
+    for path in (*project.state.iterdir(), root / "site"):
+        if path.name != "compiled":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     for part in ("chains", "demos", "notebooks"):
         runs.data[part] = {}
     runs.save(project)

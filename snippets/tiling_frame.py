@@ -13,8 +13,8 @@ def frame(S=1024, d=64, B_r=128, B_c=64, dtype_bytes=2, sram_bytes=196608, order
     """State of one head after `step` (0-based, three per tile pair); None means the middle pair with its S tile alive.
 
     Bytes are HBM bytes of one head, m and l not counted; tiles larger than S are cut to S. `slots` lists what lies on
-    chip now, `reads` how often that tile has been loaded. A strip is [[first block, last block, times moved], ...].
-    `orders` holds the totals of both loop orders. ValueError: sizes below 1, unknown order, step out of range.
+    chip now, `reads` how often that tile has been loaded. A strip is [[first block, last block, times moved], ...];
+    `final` has those of the last step, `orders` both orders' totals. ValueError: size below 1, unknown order or step.
     """
     positive(S=S, d=d, B_r=B_r, B_c=B_c, dtype_bytes=dtype_bytes, sram_bytes=sram_bytes)
     one_of(ORDERS, order=order)
@@ -31,6 +31,7 @@ def frame(S=1024, d=64, B_r=128, B_c=64, dtype_bytes=2, sram_bytes=196608, order
         "T_r": len(last), "T_c": len(first), "visible": _runs(last), "sram_peak": peak, "fits": peak <= sram_bytes,
         "suggested": {"B_r": suggested[0], "B_c": suggested[1]}, "naive_bytes": (4 * S * S + 4 * S * d) * dtype_bytes,
         "orders": [_totals(name, causal, **sizes) for name in ORDERS],
+        "final": _moment(pairs - 1, 2, last, first, order, **sizes)["strips"],
     } | _moment(*divmod(step, 3), last, first, order, **sizes)
 
 

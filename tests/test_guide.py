@@ -28,8 +28,12 @@ FILES = {
     "docs/io.md": "# 朴素注意力的 I/O\n\n## 读写账 {#traffic}\n",
     "docs/assets/fig.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
     "docs/assets/demos/tiling.html.j2": '{# data: snippets.tiling.frame {"S": 4} #}\n<p>{{ S }}</p>\n',
+    "docs/assets/pictures/tiling.svg.j2": '{# data: snippets.tiling.frame {"S": 4} #}\n<svg viewBox="0 0 1 1" role="img" '
+    'aria-labelledby="tiling-is"><title id="tiling-is">块</title><desc>一块。</desc></svg>\n',
     "docs/evidence/h200.json": '{"environment": {"device": "H200", "date": "2026-01-01"}, "command": "make record", "date": "2026-01-01", '
-    '"source": "", "figures": {"copy": {"value": 4281, "unit": "GB/s"}}}',
+    '"source": "", "figures": {"copy": {"value": 4281, "unit": "GB/s"}, "ours_512": {"value": 0.5, "unit": "ms"}, '
+    '"ours_1024": {"value": 1.5, "unit": "ms"}, "zero_512": {"value": 0, "unit": "ms"}, "zero_1024": {"value": 0, "unit": "ms"}, '
+    '"name_512": {"value": "flash"}, "name_1024": {"value": "flash"}}}',
     "snippets/tiling.py": "# --8<-- [start:loop]\ndef frame(S, d=2):\n    return {'S': S}\n# --8<-- [end:loop]\n"
     "# --8<-- [start:rest]\n",
 }

@@ -1,7 +1,7 @@
 """The checker: every mistake of every page at once, with its place, its fault and its remedy. No code of a page runs.
 
-Subjects are one file each (`text`, `containers`, `quizzes`, `tables`, `code`, `directives`, `listings`, `values`, `links`,
-`assets`);
+Subjects are one file each (`text`, `containers`, `quizzes`, `charts`, `tables`, `code`, `directives`, `listings`, `values`, `links`,
+`pictures`, `assets`);
 a rule is a generator `rule(page, context)`. Rendering passes many mistakes in silence (an unknown container prints raw,
 pytest-codeblocks walks past a fence with a title), so whatever a page may get wrong has to be named here.
 """
@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from courseware.check import assets, code, containers, directives, links, listings, quizzes, tables, text, values
+from courseware.check import assets, charts, code, containers, directives, links, listings, pictures, quizzes, tables, text, values
 from courseware.check.context import Context
 from courseware.page import Page, scan
 from courseware.problem import Problem
 
-SUBJECTS = [text, containers, quizzes, tables, code, directives, listings, values, links]
+SUBJECTS = [text, containers, quizzes, charts, tables, code, directives, listings, values, links, pictures]
 RULES = [rule for subject in SUBJECTS for rule in subject.RULES]
 
 
 def check(docs: Path, *, root: Path | None = None) -> list[Problem]:
-    """All problems of all pages, demo templates and notebooks below `docs`, sorted.
+    """All problems of all pages, templates and notebooks below `docs`, sorted.
 
     `root` is the folder that `--8<--` paths and the modules of demos start from; the parent of `docs` unless given.
     """

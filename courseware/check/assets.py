@@ -1,4 +1,4 @@
-"""What lies beside the pages: demo templates (whose first line names their data), notebooks and evidence files."""
+"""What lies beside the pages: templates (whose first line names their data), notebooks and evidence files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from courseware import evidence
 from courseware.check.context import Context, nearest
+from courseware.check.pictures import drawing
 from courseware.dialect.demo import environment
 from courseware.problem import Problem
 from courseware.project import DEMO_DATA, notebook_fault
@@ -23,6 +24,8 @@ FIRST_LINE = '第一行写成 {# data: snippets.模块.函数 {"参数": 值} #}
 def problems(context: Context) -> Iterator[Problem]:
     for name in context.demos:
         yield from _template(context, context.docs / "assets" / "demos" / f"{name}.html.j2")
+    for name in sorted(context.pictures):
+        yield from _template(context, context.docs / name)
     for name in sorted(context.files):
         if name.endswith(".ipynb"):
             yield from _notebook(context, context.docs / name)
@@ -46,6 +49,9 @@ def _template(context: Context, path: Path) -> Iterator[Problem]:
         return
     except TemplateSyntaxError as error:
         yield Problem(shown, error.lineno, f"模板语法错误：{error.message}", "改正这一行的 Jinja 写法")
+    else:
+        if path.name.endswith(".svg.j2"):
+            yield from drawing(shown, text)
     match = DEMO_DATA.match(text.partition("\n")[0])
     if not match:
         yield Problem(shown, 1, "第一行没有写明数据来自哪个函数", FIRST_LINE)

@@ -31,7 +31,7 @@ def unknown(page: Page, context: Context) -> Iterator[Problem]:
             rest = f"{name[len(stuck):]} {container.title}".strip(" :：")
             yield Problem(page.path, container.line, f"容器名和标题连在一起：{row}{name}", f"加一个空格：{row}{stuck} {rest}")
         else:
-            yield Problem(page.path, container.line, f"没有叫 {name} 的容器", nearest(name, CONTAINERS, row + "{}"))
+            yield Problem(page.path, container.line, f"没有叫 {name} 的容器", nearest(name, CONTAINERS, row + "{}", len(CONTAINERS)))
 
 
 def unclosed(page: Page, context: Context) -> Iterator[Problem]:
@@ -91,6 +91,7 @@ def _column(line: str) -> int:
 
 
 def demos(page: Page, context: Context) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
     for container in page.containers:
         if container.name != "demo":
             continue
@@ -101,6 +102,9 @@ def demos(page: Page, context: Context) -> Iterator[Problem]:
         elif name not in context.demos:
             remedy = f"改正名字，或添加 docs/assets/demos/{name}.html.j2；{known}"
             yield Problem(page.path, container.line, f"没有叫 {name} 的 demo", remedy)
+        elif name in seen:
+            yield Problem(page.path, container.line, f"demo {name} 在第 {seen[name]} 行用过了", "一页里同一个演示只放一次")
+        seen.setdefault(name, container.line)
 
 
 def related(page: Page, context: Context) -> Iterator[Problem]:

@@ -13,7 +13,9 @@ from pathlib import Path
 import yaml
 from pathspec.gitignore import GitIgnoreSpec
 
+from courseware import evidence
 from courseware.dialect.demo import demo_names
+from courseware.dialect.picture import picture_names
 from courseware.page import CODE_SPAN, Page, PageError, read
 from courseware.problem import Problem
 
@@ -63,14 +65,20 @@ class Context:
         return demo_names(self.docs / "assets" / "demos")
 
     @cached_property
-    def figures(self) -> dict[str, list[str]]:
-        """Keys of the figures of each evidence file, by its stem; none for a file that is no JSON object."""
+    def pictures(self) -> set[str]:
+        """Templates of pictures, as paths relative to docs/: images may name them, the site does not hold them."""
+        return {f"assets/pictures/{name}" for name in picture_names(self.docs / "assets" / "pictures")}
+
+    @cached_property
+    def figures(self) -> dict[str, dict[str, dict]]:
+        """Figures of each evidence file by key, by its stem; none for a file that is damaged, which `assets` reports."""
         found = {}
         for path in sorted((self.docs / "evidence").glob("*.json")):
             try:
-                found[path.stem] = list(json.loads(path.read_text("utf-8"))["figures"])
-            except (ValueError, KeyError, TypeError):
-                found[path.stem] = []
+                data = json.loads(path.read_text("utf-8"))
+            except ValueError:
+                data = None
+            found[path.stem] = {} if evidence.fault(data) else data["figures"]
         return found
 
     @cached_property

@@ -89,7 +89,8 @@ def _broken(link: Link, page: Page, context: Context) -> tuple[str, str]:
         return ("", "") if known else (f"{what} {target} 的协议不能用", "用 https:// 的地址，或 docs/ 里的文件")
     path, fragment = unquote(parts.path), unquote(parts.fragment)
     name = _resolve(path, link.raw, page, context)
-    if name not in context.files | GENERATED | {context.name(page)}:
+    pictures = context.pictures if link.image else set()
+    if name not in context.files | GENERATED | pictures | {context.name(page)}:
         return f"{what} {target} 指向不存在的文件", _suggest(path, name, context)
     if fragment and name.endswith((".md", ".ipynb")):
         known = anchors(name, context, page)
@@ -132,7 +133,8 @@ def _suggest(path: str, name: str, context: Context) -> str:
     for candidate in (f"{name}.md", f"{name}/index.md", posixpath.splitext(name)[0] + ".md"):
         if candidate in context.files:
             return f"链接到源文件：{candidate}"
-    alike = sorted(n for n in context.files if posixpath.splitext(n)[1] == (posixpath.splitext(name)[1] or ".md"))
+    ending, known = posixpath.splitext(name)[1] or ".md", context.files | context.pictures
+    alike = sorted(n for n in known if posixpath.splitext(n)[1] == ending)
     return f"改正路径（{nearest(name, alike)}）"
 
 

@@ -17,6 +17,8 @@ PARTS = (
     "admonitions",
     "unfold",
     "demo",
+    "picture",
+    "chart",
     "quiz",
     "related",
     "code",
@@ -25,6 +27,8 @@ PARTS = (
     "tables",
     "lines",
     "report",
+    "compiled",
+    "progress",
 )
 
 
@@ -36,6 +40,7 @@ class DialectExtension(Extension):
             "ledger": [".courseware/ledger.json", "the working ledger that the runner writes"],
             "related_base": [{}, "address of other chapters: {7: URL, …}, or one address with {n}; empty: plain text"],
             "demos": ["docs/assets/demos", "folder of the demos' templates, NAME.html.j2"],
+            "pictures": ["docs/assets/pictures", "folder of the pictures' templates, NAME.svg.j2"],
         }
         super().__init__(**kwargs)
 

@@ -42,7 +42,7 @@ class Course:
     """The state of one Markdown instance; `read` refreshes it for each page.
 
     options: `ledger` (path of the working ledger), `related_base` (chapter -> address, or an address with `{n}`),
-    `demos` (folder of templates).
+    `demos` and `pictures` (folders of templates).
     """
 
     options: dict[str, Any]
@@ -50,15 +50,16 @@ class Course:
     chains: list[Chain] = field(default_factory=list)
     ledger: dict[str, Any] = field(default_factory=dict)
     records: dict[int, Record] = field(default_factory=dict)  # by Block.number
-    quizzes: list[Any] = field(default_factory=list)  # what the blocks `quiz` and `related` were read from,
-    related: list[Any] = field(default_factory=list)  # in the order of the page
+    quizzes: list[Any] = field(default_factory=list)  # what the blocks `quiz`, `related`
+    related: list[Any] = field(default_factory=list)  # and `chart` were read from, in the order of the page
+    charts: list[Any] = field(default_factory=list)
 
     def read(self, text: str) -> None:
         """Scan the text of a page and look up its records."""
         self.page = scan(text)
         self.chains = chains(self.page)
         self.ledger = ledger.load(self.options["ledger"])
-        self.records, self.quizzes, self.related = {}, [], []
+        self.records, self.quizzes, self.related, self.charts = {}, [], [], []
         for chain in self.chains:
             results = self.ledger["chains"].get(chain.key, {}).get("blocks", [])
             for position, block in enumerate(chain.blocks):

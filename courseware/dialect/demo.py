@@ -1,7 +1,7 @@
 """`:::demo NAME 标题`: a demo's element round a figure that is complete without any script.
 
 Contract: NAME is a template `NAME.html.j2` of the option `demos`; the title is inline Markdown; the body says what to see
-there. The template gets the keys of the ledger's demos[NAME]["data"], and the whole as `data`. Filters: `si` (bytes in
+there. The template gets the keys of the ledger's demos[NAME]["data"], the whole as `data`, and `record(FILE#KEY)`. Filters: `si` (bytes in
 kB, MB, GB of 10³, four significant digits), `kib` (bytes in KiB), `sig` (four significant digits), `comma`, `log10`. A
 template that fails, or data that is missing, is said in place and logged.
 """
@@ -13,7 +13,7 @@ import math
 import re
 import traceback
 import xml.etree.ElementTree as etree
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import jinja2
@@ -94,21 +94,37 @@ def render(name: str, course: Course) -> str:
     names = demo_names(folder)
     if name not in names:
         raise Fault(f"没有名为 {name or '（空）'} 的演示；现有：{'、'.join(names) or '无'}")
+    return draw(name, Path(folder) / (name + SUFFIX), course)
+
+
+def draw(name: str, template: Path, course: Course) -> str:
+    """HTML of a template with what the ledger has computed under `name`. Raises Fault with place and remedy."""
     run = course.ledger["demos"].get(name)
     if run is None or run.get("status") != "ran":
         reason = run.get("error") if run else None
-        raise Fault(f"演示 {name} 的数据{'没有算出来：' + reason if reason else '还没有计算（未执行 / NOT EXECUTED）'}")
+        raise Fault(f"{name} 的数据{'没有算出来：' + reason if reason else '还没有计算（未执行 / NOT EXECUTED）'}")
     try:
-        return environment(folder).get_template(name + SUFFIX).render(run["data"], data=run["data"])
+        return environment(str(template.parent)).get_template(template.name).render(
+            run["data"], data=run["data"], record=partial(recorded, course=course)
+        )
     except Exception as error:  # whatever a template does wrong, the page stands
-        raise Fault(f"{_place(error, Path(folder) / (name + SUFFIX))}: {error}；请改好模板") from error
+        raise Fault(f"{_place(error, template)}: {error}；请改好模板") from error
+
+
+def recorded(spec: str, course: Course) -> dict:
+    """{"value", "unit", "device"} of FILE#KEY in docs/evidence/, for a template. Raises LookupError."""
+    name, _, key = spec.partition("#")
+    file = course.ledger["evidence"].get(name, {})
+    if key not in file.get("figures", {}):
+        raise LookupError(f"记录 {spec} 不在 docs/evidence/ 里")
+    return file["figures"][key] | {"device": file["environment"]["device"]}
 
 
 def _place(error: Exception, template: Path) -> str:
     """file:line of the innermost template frame of an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return f"{_shown(error.filename or template)}:{error.lineno}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(SUFFIX)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".j2")]
     return f"{_shown(frames[-1].filename)}:{frames[-1].lineno}" if frames else f"{_shown(template)}:1"
 
 
@@ -124,7 +140,7 @@ def plain(title: str) -> str:
 
 
 class Demo(Block):
-    """`<div class="demo">…body…<course-demo name="NAME"><figure aria-label="…">…</figure></course-demo></div>`"""
+    """`<div class="demo">…body…<course-demo id="demo-NAME" name="NAME"><figure aria-label="…">…</figure></course-demo></div>`"""
 
     NAME = "demo"
     ARGUMENT = None  # a missing name is said in place
@@ -144,7 +160,7 @@ class Demo(Block):
             box = etree.SubElement(block, "div", {"class": "course-problems", "role": "alert"})
             etree.SubElement(box, "p").text = AtomicString(f"✗ {fault}")
             return
-        element = etree.SubElement(block, "course-demo", {"name": self.name})
+        element = etree.SubElement(block, "course-demo", {"id": f"demo-{self.name}", "name": self.name})
         label = plain(self.title) or self.name
         etree.SubElement(element, "figure", {"aria-label": label}).text = AtomicString(self.md.htmlStash.store(figure))
 

@@ -4,12 +4,11 @@ Contract: the question (any Markdown); lines `A. …` to at least `B. …` (`A�
 lines, lists, fences, mathematics); `答案: B` or `答案: A, C` (half- or full-width colon; `,` `，` `、` or nothing between),
 or `答案: =NAME`, the value of NAME after the page's Runnable chains ran; `解析: …` to the end. One right answer gives
 radio buttons, several give check boxes. The right letters stand in `data-answer` and in the closed `<details>`, never in
-the list. `docs/assets/js/quiz.js` brings the form to life.
+the list; `progress` adds `data-key`. `docs/assets/js/quiz.js` brings the form to life.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 import xml.etree.ElementTree as etree
@@ -135,13 +134,6 @@ def right_letters(quiz: Quiz, course: Course) -> tuple[list[str], str | None]:
     return letters, f"答案 {'、'.join(unknown)} 不在选项里" if unknown else None
 
 
-def identity(quiz: Quiz) -> str:
-    """A stable ID from the question and the options: it changes only when what is asked changes."""
-    pieces = [*quiz.question, *(piece for option in quiz.options for piece in option.pieces)]
-    text = "\n".join(piece.code if isinstance(piece, Fence) else getattr(piece, "text", "") for piece in pieces)
-    return "quiz-" + hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:10]
-
-
 def extend(md: Markdown, course: Course) -> None:
     register(md, QuizBlock, QuestionBlock, OptionBlock, ExplanationBlock)
 
@@ -156,12 +148,11 @@ class QuizBlock(Block):
         self.quiz: Quiz = self.md.course.quizzes[int(self.argument)]
         self.letters, self.fault = right_letters(self.quiz, self.md.course)
         several = len(self.letters) > 1
-        form = etree.SubElement(parent, "form", {"class": "quiz", "data-quiz": identity(self.quiz)})
-        form.set("data-answer", ",".join(self.letters))
+        form = etree.SubElement(parent, "form", {"class": "quiz", "data-answer": ",".join(self.letters)})
         self.fieldset = etree.SubElement(form, "fieldset")
         legend = etree.SubElement(self.fieldset, "legend")
         legend.text = ("多选题" if several else "单选题") + (f" · {self.quiz.title}" if self.quiz.title else "")
-        self.tracker["input"] = {"type": "checkbox" if several else "radio", "name": form.get("data-quiz")}
+        self.tracker["input"] = {"type": "checkbox" if several else "radio", "name": f"quiz-{self.argument}"}
         return form
 
     def on_add(self, block: etree.Element) -> etree.Element:

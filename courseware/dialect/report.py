@@ -64,7 +64,7 @@ def write(parent: etree.Element, ledger: dict) -> None:
     _blocks(parent, blocks)
     _notebooks(parent, verification.get("notebooks", []))
     _demos(parent, verification.get("demos", []))
-    _kernels(parent, verification.get("kernels", []))
+    _kernels(parent, verification.get("kernels", []), ledger.get("compiled"))
     _evidence(parent, ledger.get("evidence", {}))
 
 
@@ -72,7 +72,7 @@ def write(parent: etree.Element, ledger: dict) -> None:
 
 
 def _counts(parent: etree.Element, blocks: list[dict]) -> None:
-    _heading(parent, "总数")
+    heading(parent, "总数")
     counts = Counter((block["kind"], block["status"]) for block in blocks)
     rows = [
         [BADGES[kind], *(str(counts[kind, status]) for status in BLOCK_STATUSES), str(sum(n for (k, _), n in counts.items() if k == kind))]
@@ -80,23 +80,23 @@ def _counts(parent: etree.Element, blocks: list[dict]) -> None:
     ]
     totals = [str(sum(n for (_, s), n in counts.items() if s == status)) for status in BLOCK_STATUSES]
     rows.append(["合计", *totals, str(len(blocks))])
-    _table(parent, "代码块：类别与状态", ["类别", *BLOCK_STATUSES.values(), "合计"], rows)
+    table(parent, "代码块：类别与状态", ["类别", *BLOCK_STATUSES.values(), "合计"], rows)
 
 
 def _environment(parent: etree.Element, environment: dict) -> None:
-    _heading(parent, "本次执行的环境")
+    heading(parent, "本次执行的环境")
     rows = [[name, str(environment.get(key) or "没有")] for key, name in VERSIONS.items()] if environment else []
-    _table(parent, "执行环境", ["项目", "值"], rows)
+    table(parent, "执行环境", ["项目", "值"], rows)
 
 
 def _blocks(parent: etree.Element, blocks: list[dict]) -> None:
-    _heading(parent, "代码块")
+    heading(parent, "代码块")
     rows = []
     for block, position in zip(blocks, _positions(blocks), strict=True):
         page = block["page"]
         rows.append(
             [
-                _link(f"/{page}#block-{position}", f"{page}，第 {block['line']} 行"),
+                link(f"/{page}#block-{position}", f"{page}，第 {block['line']} 行"),
                 heading_text(block.get("heading") or "") or "（无标题）",
                 BADGES.get(block["kind"], block["kind"]),
                 _status(block["status"]),
@@ -105,49 +105,51 @@ def _blocks(parent: etree.Element, blocks: list[dict]) -> None:
                 _hash(block.get("source")),
             ]
         )
-    _table(parent, "每个代码块一行", ["位置", "小节", "类别", "状态", "用时", "设备与日期", "源码指纹"], rows)
+    table(parent, "每个代码块一行", ["位置", "小节", "类别", "状态", "用时", "设备与日期", "源码指纹"], rows)
 
 
 def _notebooks(parent: etree.Element, notebooks: list[dict]) -> None:
-    _heading(parent, "笔记本")
+    heading(parent, "笔记本")
     rows = [
-        [_link(f"/{book['page']}", book["page"]), _status(book["status"]), _seconds(book.get("seconds")), _hash(book.get("source"))]
+        [link(f"/{book['page']}", book["page"]), _status(book["status"]), _seconds(book.get("seconds")), _hash(book.get("source"))]
         for book in notebooks
     ]
-    _table(parent, "笔记本的执行", ["笔记本", "状态", "用时", "源码指纹"], rows)
+    table(parent, "笔记本的执行", ["笔记本", "状态", "用时", "源码指纹"], rows)
 
 
 def _demos(parent: etree.Element, demos: list[dict]) -> None:
-    _heading(parent, "演示的数据")
+    heading(parent, "演示与图的数据")
     rows = [
-        [demo["name"], _link(f"/{demo['page']}", demo["page"]), _status(demo["status"]), _hash(demo.get("source"))]
+        [demo["name"], link(f"/{demo['page']}", demo["page"]), _status(demo["status"]), _hash(demo.get("source"))]
         for demo in demos
     ]
-    _table(parent, "静态演示所用的数据", ["演示", "页面", "状态", "源码指纹"], rows)
+    table(parent, "静态演示和图所用的数据", ["演示或图", "页面", "状态", "源码指纹"], rows)
 
 
-def _kernels(parent: etree.Element, kernels: list[dict]) -> None:
-    _heading(parent, "内核")
+def _kernels(parent: etree.Element, kernels: list[dict], page: str | None) -> None:
+    heading(parent, "内核")
     rows = [
         [kernel["name"], _interpreted(kernel.get("interpreted")), _compiled(kernel.get("compiled")), _recorded(kernel.get("recorded"))]
         for kernel in kernels
     ]
     head = ["内核", "解释执行（CPU，只看语义）", "编译（无需 GPU，只看资源）", "真实硬件上的记录"]
-    _table(parent, "内核的三级验证，互不替代", head, rows)
+    table(parent, "内核的三级验证，互不替代", head, rows)
+    if page:
+        paragraph(parent, "每个内核编译成的 TTIR、TTGIR 和 PTX：").append(link(f"/{page}", "编译透视"))
 
 
 def _evidence(parent: etree.Element, evidence: dict[str, dict]) -> None:
-    _heading(parent, "记录文件")
+    heading(parent, "记录文件")
     if not evidence:
-        _paragraph(parent, "还没有记录文件。")
+        paragraph(parent, "还没有记录文件。")
     for name, data in sorted(evidence.items()):
-        _heading(parent, f"{name}.json", level=3).set("id", anchor(name))
+        heading(parent, f"{name}.json", level=3).set("id", anchor(name))
         environment = data.get("environment") or {}
-        about = [["命令", _code(data.get("command") or "没有")], ["日期", data.get("date") or "没有"]]
+        about = [["命令", code(data.get("command") or "没有")], ["日期", data.get("date") or "没有"]]
         about += [[VERSIONS.get(key, key), str(text)] for key, text in environment.items() if text and key != "date"]
-        _table(parent, f"{name}：由来", ["项目", "值"], about)
-        figures = [[_code(key), number(figure["value"]), figure.get("unit") or ""] for key, figure in (data.get("figures") or {}).items()]
-        _table(parent, f"{name}：数值", ["名称", "值", "单位"], figures)
+        table(parent, f"{name}：由来", ["项目", "值"], about)
+        figures = [[code(key), number(figure["value"]), figure.get("unit") or ""] for key, figure in (data.get("figures") or {}).items()]
+        table(parent, f"{name}：数值", ["名称", "值", "单位"], figures)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ def _place(environment: dict | None) -> str:
 
 
 def _hash(source: str | None) -> etree.Element | str:
-    return _code(source[:8]) if source else ""
+    return code(source[:8]) if source else ""
 
 
 def _interpreted(level: dict | None) -> etree.Element:
@@ -209,12 +211,12 @@ def _compiled(targets: dict[str, dict] | None) -> etree.Element:
         return _status("not-executed")
     lines = []
     for target, result in targets.items():
-        facts = [f"{word} {_resource(key, result[key])}" for key, word in RESOURCES.items() if result.get(key) not in (None, "", [], {})]
+        facts = [f"{word} {resource(key, result[key])}" for key, word in RESOURCES.items() if result.get(key) not in (None, "", [], {})]
         lines.append((result["status"], f"{target}：{'，'.join([STATUSES.get(result['status'], result['status']), *facts])}"))
     return _lines(lines)
 
 
-def _resource(key: str, amount: Any) -> str:
+def resource(key: str, amount: Any) -> str:
     if key.endswith("_bytes"):
         return f"{amount} B"
     if isinstance(amount, dict):
@@ -230,7 +232,7 @@ def _recorded(runs: list[dict] | None) -> etree.Element:
     for line, run in zip(cell.iter("li"), runs, strict=True):
         if run.get("evidence"):
             line.text = AtomicString(f"{line.text}，")
-            line.append(_link(f"#{anchor(_file(run['evidence']))}", "记录"))
+            line.append(link(f"#{anchor(_file(run['evidence']))}", "记录"))
     return cell
 
 
@@ -249,39 +251,41 @@ def _lines(lines: list[tuple[str, str]]) -> etree.Element:
 # --- elements --------------------------------------------------------------------------------------------------------
 
 
-def _heading(parent: etree.Element, text: str, level: int = 2) -> etree.Element:
-    heading = etree.SubElement(parent, f"h{level}")
-    heading.text = AtomicString(text)
-    return heading
+def heading(parent: etree.Element, text: str, level: int = 2) -> etree.Element:
+    element = etree.SubElement(parent, f"h{level}")
+    element.text = AtomicString(text)
+    return element
 
 
-def _paragraph(parent: etree.Element, text: str) -> None:
-    etree.SubElement(parent, "p").text = AtomicString(text)
+def paragraph(parent: etree.Element, text: str) -> etree.Element:
+    element = etree.SubElement(parent, "p")
+    element.text = AtomicString(text)
+    return element
 
 
-def _link(address: str, text: str) -> etree.Element:
-    link = etree.Element("a", {"href": address})
-    link.text = AtomicString(text)
-    return link
+def link(address: str, text: str) -> etree.Element:
+    element = etree.Element("a", {"href": address})
+    element.text = AtomicString(text)
+    return element
 
 
-def _code(text: str) -> etree.Element:
-    code = etree.Element("code")
-    code.text = AtomicString(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
-    return code
+def code(text: str) -> etree.Element:
+    element = etree.Element("code")
+    element.text = AtomicString(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    return element
 
 
-def _table(parent: etree.Element, caption: str, head: list[str], rows: list[list[etree.Element | str]]) -> None:
+def table(parent: etree.Element, caption: str, head: list[str], rows: list[list[etree.Element | str]]) -> None:
     """A table with a caption; a cell is text, a `<td>`, or an element to put into one. Without rows: a sentence."""
     if not rows:
-        _paragraph(parent, f"{caption}：没有记录。")
+        paragraph(parent, f"{caption}：没有记录。")
         return
-    table = etree.SubElement(parent, "table", {"class": "report"})
-    etree.SubElement(table, "caption").text = AtomicString(caption)
-    line = etree.SubElement(etree.SubElement(table, "thead"), "tr")
+    element = etree.SubElement(parent, "table", {"class": "report"})
+    etree.SubElement(element, "caption").text = AtomicString(caption)
+    line = etree.SubElement(etree.SubElement(element, "thead"), "tr")
     for text in head:
         etree.SubElement(line, "th").text = AtomicString(text)
-    body = etree.SubElement(table, "tbody")
+    body = etree.SubElement(element, "tbody")
     for row in rows:
         line = etree.SubElement(body, "tr")
         for content in row:

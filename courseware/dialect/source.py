@@ -16,13 +16,13 @@ from markdown.preprocessors import Preprocessor
 from markdown.util import AtomicString
 from pymdownx.blocks.block import Block
 
-from courseware.dialect import quiz, related
+from courseware.dialect import chart, quiz, related
 from courseware.dialect.course import Course, register
 from courseware.dialect.values import resolve
 from courseware.doctest.blocks import directive, following_fence
 from courseware.page import Container, Fence, Text, body
 
-CONTAINERS = ("note", "warning", "key", "math", "unfold", "demo", "quiz", "related")
+CONTAINERS = ("note", "warning", "key", "math", "unfold", "demo", "chart", "quiz", "related")
 PRIORITY = 40  # before snippets (32), whitespace (30), fences (25) and raw HTML (20)
 
 
@@ -114,6 +114,9 @@ class Writer:
         elif name == "related":
             self.course.related.append(related.parse(pieces))
             self._block(indent, f"related | {len(self.course.related) - 1}", [])
+        elif name == "chart":
+            self.course.charts.append(chart.parse(container, pieces))
+            self._block(indent, f"chart | {len(self.course.charts) - 1}", self.course.charts[-1].prose)
         else:
             self._block(indent, name + title, pieces)
 

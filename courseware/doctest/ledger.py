@@ -11,21 +11,22 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from courseware import evidence
+from courseware import compiled, evidence
 from courseware.doctest import kernels
 from courseware.doctest.blocks import QUIZ_KEY, Chain, wanted_values
 from courseware.doctest.execute import compile_result
 from courseware.environment import environment, versions
-from courseware.page import Page
+from courseware.page import COMPILED, Page, shows
 from courseware.problem import Problem
 from courseware.project import Project
 
 FORMAT = 1  # of a run's record; another number has everything run again
 NOT_RUN = "先改好一起列出的其他错误；没有的话，看执行器的输出（mkdocs build -v）"
-EMPTY = {"verification": {}, "chains": {}, "demos": {}, "evidence": {}}
+EMPTY = {"verification": {}, "chains": {}, "compiled": "", "demos": {}, "evidence": {}}
 
 
 def write(path: Path, data: object) -> None:
@@ -85,6 +86,9 @@ class Runs:
         for part, kept in sources.items():
             self.data[part] = {source: run for source, run in self.data[part].items() if source in kept}
         write(self.path, {**self.data, "seal": _seal(self.data)})
+        kept = {kernels.pages(project, name) for name in kernels.names(project)}
+        for folder in set((project.state / compiled.FOLDER).glob("*")) - kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def add(self, part: str, source: str, result: dict) -> None:
         self.data[part][source] = {**result, "environment": environment()}
@@ -131,8 +135,14 @@ def pending(project: Project, runs: Runs) -> dict[str, list]:
         ],
         "demos": [d for d in project.demos.values() if d.callable and project.demo_source(d) not in runs.data["demos"]],
         "notebooks": [p for p in project.notebooks if project.notebook_source(p) not in runs.data["notebooks"]],
-        "kernels": [n for n in kernels.names(project) if kernels.source(project, n) not in runs.data["kernels"]],
+        "kernels": [name for name in kernels.names(project) if not _proved(project, name, runs)],
     }
+
+
+def _proved(project: Project, name: str, runs: Runs) -> bool:
+    """Whether a kernel has a record and, where it was compiled, the pages that show it."""
+    run = runs.data["kernels"].get(kernels.source(project, name))
+    return bool(run) and (not run["compiled"] or kernels.pages(project, name).is_dir())
 
 
 def assemble(project: Project, runs: Runs) -> dict:
@@ -163,6 +173,7 @@ def assemble(project: Project, runs: Runs) -> dict:
             "kernels": [_kernel_record(project, name, runs, recorded) for name in kernels.names(project)],
         },
         "chains": chains,
+        "compiled": next((project.page_name(page.path) for page in project.pages if shows(page, COMPILED)), ""),
         "demos": {name: run for name, run in demos.items() if run},
         "evidence": {name: _figures(project, data) for name, data in recorded.items()},
     }
@@ -222,19 +233,27 @@ def _kernel_record(project: Project, name: str, runs: Runs, recorded: dict) -> d
 
 
 def _demo_records(project: Project, demos: dict[str, dict | None]) -> list[dict]:
-    """One record per place where a page shows a demo."""
+    """One record per place where a page shows a demo or a picture."""
     return [
         {
             "page": project.page_name(page.path),
             "name": name,
-            "line": container.line,
+            "line": line,
             "status": (demos[name] or {}).get("status", "not-executed"),
             "source": project.demo_source(project.demos[name]),
         }
         for page in project.pages
-        for container in page.containers
-        if container.name == "demo" and (name := container.title.split(maxsplit=1)[0] if container.title else "") in demos
+        for line, name in sorted([*_demos_of(page), *_pictures_of(page)])
+        if name in demos
     ]
+
+
+def _demos_of(page: Page) -> list[tuple[int, str]]:
+    return [(c.line, c.title.partition(" ")[0]) for c in page.containers if c.name == "demo"]
+
+
+def _pictures_of(page: Page) -> list[tuple[int, str]]:
+    return [(line, PurePosixPath(target).name.removesuffix(".j2")) for line, target in page.pictures]
 
 
 def problems(project: Project, runs: Runs) -> list[Problem]:

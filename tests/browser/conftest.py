@@ -189,7 +189,7 @@ def visit(browser: Browser, base_url: str) -> Iterator[Callable[..., Page]]:
         assert response and response.ok, f"{path}: {response and response.status}"
         # Material's script has run when it has marked the root; without scripts there is nothing to wait for
         if options.get("java_script_enabled", True):
-            page.wait_for_function("document.documentElement.classList.contains('js') && document.readyState == 'complete'")
+            page.wait_for_function("() => document.documentElement.classList.contains('js') && document.readyState == 'complete'")
         return page
 
     yield open_page

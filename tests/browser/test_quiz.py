@@ -205,3 +205,72 @@ def test_submitting_stays_on_the_page(find):
     submit(quiz).click()
     status(quiz, "回答正确")
     assert quiz.page.url == before
+
+
+# --- remembered ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def answered(visit):
+    """`answered(form, choose, **context)`: a quiz answered on an earlier visit, and the page loaded again."""
+
+    def answer(form: str, choose, **options):
+        page = visit("flash-attention/", **options)
+        quiz = page.locator(form).first
+        for letter in choose(quiz):
+            option(quiz, letter).check()
+        submit(quiz).click()
+        status(quiz, "回答正确|再想想")
+        before = quiz.inner_text()
+        page.reload()
+        return quiz, before
+
+    return answer
+
+
+@pytest.mark.parametrize("form", [ONE, SEVERAL])
+@pytest.mark.parametrize("choose", [right, wrong])
+def test_an_answer_survives_reload(answered, form, choose):
+    quiz, before = answered(form, choose)
+    status(quiz, "回答正确" if choose == right else "再想想")
+    assert quiz.inner_text() == before
+    chosen = quiz.locator("input:checked").evaluate_all("all => all.map(e => e.value)")
+    assert chosen == [*choose(quiz)]
+    assert quiz.page.evaluate("document.activeElement == document.body")
+    assert quiz.locator(".quiz__feedback").get_attribute("aria-live") == "off", "it was announced when it was submitted"
+    assert quiz.page.locator("form.quiz input:checked").count() == len(chosen)
+    submit(quiz).click()
+    assert status(quiz, "回答正确|再想想").get_attribute("aria-live") == "polite"
+
+
+def test_redo_forgets_one_answer(answered):
+    quiz, _ = answered(SEVERAL, right)
+    other = quiz.page.locator(ONE).first
+    option(other, right(other)[0]).check()
+    submit(other).click()
+    status(other, "回答正确")
+    again(quiz)
+    quiz.page.reload()
+    status(other, "回答正确")
+    assert quiz.locator("input:checked").count() == 0 and quiz.get_by_role("status").inner_text() == ""
+
+
+def test_an_edited_question_forgets(answered):
+    quiz, _ = answered(ONE, right)
+    key = quiz.get_attribute("data-key")
+    quiz.page.route(
+        "**/flash-attention/",
+        lambda route: route.fulfill(body=route.fetch().text().replace(key, "0123abcd"), content_type="text/html"),
+    )
+    quiz.page.reload()
+    assert quiz.get_attribute("data-key") == "0123abcd"
+    assert quiz.locator("input:checked").count() == 0 and quiz.get_by_role("status").inner_text() == ""
+
+
+def test_targets_for_a_finger(find):
+    quiz = find(ONE, width=360, has_touch=True, is_mobile=True)
+    option(quiz, right(quiz)[0]).locator("xpath=..").tap()
+    submit(quiz).tap()
+    status(quiz, "回答正确")
+    targets = quiz.locator("label, button, summary")
+    assert min(targets.evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")) >= 44

@@ -31,7 +31,13 @@ EVIDENCE = {
     "command": "make record",
     "date": "2026-01-01",
     "source": "",
-    "figures": {"copy": {"value": 4281, "unit": "GB/s"}},
+    "figures": {
+        "copy": {"value": 4281, "unit": "GB/s"},
+        **{f"ours_{S}": {"value": S / 1024, "unit": "ms"} for S in (512, 1024)},
+        **{f"zero_{S}": {"value": 0, "unit": "ms"} for S in (512, 1024)},
+        **{f"bare_{S}": {"value": 2} for S in (512, 1024)},
+        **{f"name_{S}": {"value": "FLASH", "unit": ""} for S in (512, 1024)},
+    },
 }
 GOOD_QUIZ = ":::quiz\n问题？\n\nA. 甲\nB. 乙\n\n答案: B\n解析: 因为。\n:::\n"
 
@@ -114,6 +120,7 @@ CONTAINERS = [
     ("indented body", ":::note\n    open: true\n\n字\n:::\n", 2, "正文第一行缩进了四格以上", "左对齐"),
     ("indented body, later", ":::note\n\n\t字\n:::\n", 3, "正文第一行缩进了四格以上", "左对齐"),
     ("demo without name", ":::demo\n看。\n:::\n", 1, "demo 缺少名字", "现有：tiling"),
+    ("demo twice", ":::demo tiling 分块\n看。\n:::\n\n:::demo tiling 再来\n看。\n:::\n", 5, "demo tiling 在第 1 行用过了", "只放一次"),
     ("demo that is none", ":::demo tilling 分块\n看。\n:::\n", 1, "没有叫 tilling 的 demo", "现有：tiling"),
     ("related, other form", ":::related\n依赖 | 第 7 章\n见第 8 章\n:::\n", 3, "看不懂这一行：见第 8 章", "依赖 | 第 7 章"),
     ("related, other word", ":::related\n参见 | 第 7 章\n:::\n", 2, "看不懂这一行", "用于 |"),
@@ -137,6 +144,46 @@ QUIZZES = [
     ("empty option", GOOD_QUIZ.replace("B. 乙", "B. "), 5, "选项 B 是空的", "选项内容"),
     ("key unbound", GOOD_QUIZ.replace("答案: B", "答案: =right"), 7, "值 right 没有被", "赋值"),
     ("stray text", GOOD_QUIZ.replace("解析: 因为。", "因为。"), 8, "不属于任何部分", "解析:"),
+]
+
+CHART = ":::chart 题\n横轴: S = 512, 1024\n纵轴: 时间 ms\n曲线: 甲 = h200#ours_{S}\n:::\n"
+
+
+def chart(old: str = "曲线: 甲 = h200#ours_{S}", new: str = "") -> str:
+    assert CHART.count(old) == 1
+    return CHART.replace(old, new)
+
+
+CHARTS = [
+    ("no title", chart(" 题"), 1, "没有标题", ":::chart 标题"),
+    ("no x", chart("横轴: S = 512, 1024\n"), 1, "缺少“横轴:”行", "横轴: S ="),
+    ("x empty", chart(" S = 512, 1024"), 1, "缺少“横轴:”行", "横轴: S ="),
+    ("no y", chart("纵轴: 时间 ms\n"), 1, "缺少“纵轴:”行", "纵轴: 时间 ms"),
+    ("no curve", chart(), 1, "没有曲线", "曲线: 名字 = FILE#KEY_{S}"),
+    ("two scales", chart("时间 ms", "时间 ms\n刻度: 线性\n刻度: 对数"), 5, "有两行“刻度:”", "留下一行"),
+    ("unknown scale", chart("时间 ms", "时间 ms\n刻度：指数"), 4, "没有“指数”这种刻度", "刻度: 对数"),
+    ("one value", chart(", 1024"), 2, "至少两个值", "512, 1024"),
+    ("no variable", chart("S = "), 2, "要有名字", "横轴: S ="),
+    ("value twice", chart("512, 1024", "512, 1024, 512"), 2, "512 重复", "删去一个"),
+    ("misspelt between", chart("曲线", "刻渡: 对数\n曲线"), 4, "看不懂这一行：刻渡", "刻度:"),
+    ("misspelt at the end", chart("}\n", "}\n对昭: 乙 = h200#zero_{S}\n"), 5, "看不懂这一行：对昭", "对照:"),
+    ("prose before", chart("横轴", "字\n横轴"), 2, "看不懂这一行：字", "后面"),
+    ("curve, other form", chart(new="曲线: 甲 h200#ours_{S}"), 4, "看不懂这条曲线", "FILE#KEY_{S}"),
+    ("same name", chart("}\n", "}\n对照: 甲 = h200#zero_{S}\n"), 5, "与第 4 行同名", "换一个名字"),
+    ("too many", chart("}\n", "}\n" + "".join(f"水平线: {n} = h200#ours_512\n" for n in "乙丙丁")), 7, "“水平线”多于 2 条", "两张图"),
+    ("no such file", chart("h200", "h20"), 4, "docs/evidence/h20.json 不存在", "h200"),
+    ("no such key", chart("ours", "oours"), 4, "没有 oours_512", "ours_512"),
+    ("no variable in the key", chart("{S}", "512"), 4, "键里没有 {S}", "水平线:"),
+    ("other variable", chart("{S}", "{s}"), 4, "键里没有 {S}", "{S}"),
+    ("variable in a level", chart("曲线", "水平线"), 4, "键里有 {S}", "曲线:"),
+    ("point without record", chart("1024", "1024, 2048, 4096"), 4, "在 2048、4096 处没有记录", "缺 2048、4096"),
+    ("missing, not on the axis", chart("}\n", "} 缺 2048\n"), 4, "2048 不在横轴上", "512、1024"),
+    ("missing, but recorded", chart("}\n", "}，缺 512\n"), 4, "在 512 处有记录", "删去 512"),
+    ("all missing", chart("ours_{S}", "none_{S}，缺 512、1024"), 4, "一个点也没有", "删去"),
+    ("other unit", chart("ms", "µs"), 4, "单位是 ms，纵轴的是 µs", "最后一个词"),
+    ("no unit", chart("ours", "bare"), 4, "单位是 空的", "最后一个词"),
+    ("no number", chart("ours", "name"), 4, "name_512 不是数：FLASH", "换一个键"),
+    ("zero on a logarithmic scale", chart("时间 ms", "时间 ms\n刻度: 对数").replace("ours", "zero"), 5, "zero_512 是 0", "刻度: 线性"),
 ]
 
 CODE = [
@@ -276,7 +323,7 @@ LINKS = [
 ]
 
 TABLE = [(group, *row) for group, rows in {
-    "text": TEXTS, "table": TABLES, "container": CONTAINERS, "quiz": QUIZZES, "code": CODE, "directive": DIRECTIVES,
+    "text": TEXTS, "table": TABLES, "container": CONTAINERS, "quiz": QUIZZES, "chart": CHARTS, "code": CODE, "directive": DIRECTIVES,
     "listing": LISTINGS, "value": VALUES, "link": LINKS,
 }.items() for row in rows]
 
@@ -297,6 +344,8 @@ GOOD = {
     "inside a fence": "````markdown\n:::nota\n```python\nx\n```\n```sh\nls\n```\n/// x\n{{value:x}}\n[字](nowhere.md)\n````\n",
     "inside a code span": "`:::note`，`{{value:x}}`，`[字](nowhere.md)`，`<!--pytest-codeblocks:skip-->`，`--8<-- \"x\"`\n",
     "demo": ":::demo tiling 分块\n看。\n:::\n",
+    "chart": CHART.replace(":", "：").replace("：：：", ":::") + chart("1024", "1024，2048").replace("}", "}，缺 2048")
+    + chart("}\n", "}\n水平线: 乙 = h200.json#ours_512\n\n比 512: 大。\n\n- 曲线: 不是\n\n```text\n曲线: 也不是\n```\n"),
     "related": ":::related\n依赖｜第 7 章 Attention，第 15 章\n用于 | 第 20 章\n:::\n",
     "quiz": GOOD_QUIZ,
     "quiz, several": GOOD_QUIZ.replace("答案: B", "答案：A、B"),
@@ -499,6 +548,7 @@ PIECES = [
     ":::note", ":::quiz 题", "::::demo tiling", ":::", "::::", "：：：", "```python", "```", "````", "~~~", "~~~python", "> ```python",
     "    ```python", "- 项", "    - 项", "1. 项", "# 类型：【Runnable】", "# 类型：【x】", "x = 1", "f(", "A. 甲", "B. 乙", "答案: A", "答案: =x",
     "解析: 字", "<!--pytest-codeblocks:cont-->", "<!--pytest-codeblocks:expected-output-->", "<!--", "-->", "{{value:x}}", "{{value:", "{{record:a#b}}",
+    ":::chart 题", "横轴: S = 1, 2", "横轴: =", "纵轴: ms", "刻度: 对数", "曲线: 甲 = a#b_{S}", "对照：乙 = h200#copy 缺 1", "水平线: 甲",
     "$x$", "$$", "[字](x.md)", "![](", "[^1]", "`", "``", "| a |", "|---|", '--8<-- "a"', "# 标题 {#a}", "", "", "字", "\t字", "---", '<a href="x" id="a">',
 ]
 

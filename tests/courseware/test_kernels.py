@@ -103,3 +103,43 @@ def test_a_record_from_a_gpu_goes_stale_with_its_source(kernel):
 def test_recording_without_a_gpu_is_refused(kernel):
     process = kernel.run("courseware.record")
     assert process.returncode != 0 and "no NVIDIA GPU" in process.stderr
+
+
+def test_the_pages_of_what_it_was_compiled_to(kernel):
+    kernel.page("# 题\n\n[COMPILED]\n\n[VERIFICATION]\n", "sub/see.md")
+    for name in ("css/compiled.css", "js/compiled.js"):
+        kernel.write(f"docs/assets/{name}", "\n")
+    process = kernel.build()
+    assert process.returncode == 0, process.stdout + process.stderr
+    files = kernel.files()
+    pages = [name for name in files if name.startswith("compiled/")]
+    assert pages == [f"compiled/twice_kernel/sm_{number}.html" for number in (100, 120, 80, 90)]
+    html = files["compiled/twice_kernel/sm_90.html"].decode()
+    assert '<a href="../../sub/see/">' in html and 'id="ptx-0"' in html and 'href="#L8"' in html
+    report = files["sub/see/index.html"].decode()
+    assert "compiled/twice_kernel/sm_90.html" in report and ">编译透视</a>" in report
+    assert files["verification.json"] and "运行" not in kernel.build().stderr
+    (compiled,) = (kernel.root / ".courseware" / "compiled").iterdir()
+    (compiled / "twice_kernel" / "sm_90.html").write_text("kept as it is", "utf-8")
+    assert kernel.build().returncode == 0 and kernel.files()["compiled/twice_kernel/sm_90.html"] == b"kept as it is"
+    kernel.write("kernels/twice.py", KERNEL + "# edited\n")
+    assert kernel.build().returncode == 0
+    assert len(list((kernel.root / ".courseware" / "compiled").iterdir())) == 1
+    assert kernel.files()["compiled/twice_kernel/sm_90.html"] == html.encode()
+
+
+def test_without_the_marker_there_are_no_pages(kernel):
+    assert kernel.build().returncode == 0
+    assert not [name for name in kernel.files() if name.startswith("compiled/")]
+
+
+def test_a_kernel_for_one_target(kernel):
+    kernel.write("kernels/proof/twice.py", PROOF.replace("options={", "targets=(90,), options={"))
+    (record,), found = prove(kernel)
+    assert found == []
+    assert {target: one["status"] for target, one in record["compiled"].items()} == {
+        **dict.fromkeys(("sm_80", "sm_100", "sm_120"), "not-applicable"),
+        "sm_90": "passed",
+    }
+    (page,) = (kernel.root / ".courseware" / "compiled").glob("*/twice_kernel/*.html")
+    assert "sm_80 不适用" in page.read_text("utf-8")

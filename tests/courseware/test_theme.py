@@ -2,7 +2,7 @@
 
 import pytest
 
-from courseware.theme import SEGMENT, lighten, minified, squeezed, trimmed
+from courseware.theme import MENDS, lighten, minified, squeezed, trimmed
 
 USED = {"a", "b", "md-x", "slate"}
 
@@ -48,10 +48,13 @@ def test_squeezed_keeps_preformatted_text():
     assert squeezed(page) == "<p>\nx\ny</p><pre>\n    x\n\n  y</pre>\n<script>\n   z</script>\nend"
 
 
-@pytest.mark.parametrize(("text", "faults"), [(f"a;{SEGMENT}e;b", 0), ("another version", 1), (SEGMENT * 2, 1)])
-def test_the_search_is_mended_or_the_build_says_so(tmp_path, text, faults):
-    worker = tmp_path / "assets" / "javascripts" / "workers" / "search.1.min.js"
-    worker.parent.mkdir(parents=True)
-    worker.write_text(text)
+@pytest.mark.parametrize(("pattern", "old", "new"), [mend[:3] for mend in MENDS], ids=[mend[3] for mend in MENDS])
+@pytest.mark.parametrize(("times", "faults"), [(1, 0), (0, 1), (2, 1)])
+def test_a_script_is_mended_or_the_build_says_so(tmp_path, pattern, old, new, times, faults):
+    script = tmp_path / pattern.replace("*", "1")
+    script.parent.mkdir(parents=True)
+    others = "".join(text for where, text, _, _ in MENDS if where == pattern and text != old)
+    script.write_text(f"{others}a;{old * times}b")
     assert len(lighten(tmp_path)) == faults
-    assert ("o<=t.length" in worker.read_text()) == (not faults)
+    assert (f"a;{new}b" in script.read_text()) == (not faults)
+    assert (f"a;{old * times}b" in script.read_text()) == bool(faults)

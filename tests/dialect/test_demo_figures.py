@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from courseware.dialect.demo import comma, environment, si, significant
+from courseware.evidence import load
 from courseware.project import Project
 from snippets.block_grid import grid, wasted
 from snippets.io_model import elements, fused_forward, naive_forward
@@ -35,7 +36,14 @@ def figure(name, **changed):
     """The figure as a tree; a fault in its nesting is an error here."""
     data = data_of(name, **changed)
     template = environment(str(ROOT / "docs/assets/demos")).get_template(f"{name}.html.j2")
-    return etree.fromstring(f"<figure>{template.render(data, data=data)}</figure>")
+    return etree.fromstring(f"<figure>{template.render(data, data=data, record=record)}</figure>")
+
+
+def record(spec):
+    """As courseware.dialect.demo.recorded finds it, from the files."""
+    name, _, key = spec.partition("#")
+    file = load(ROOT / "docs/evidence")[name]
+    return file["figures"][key] | {"device": file["environment"]["device"]}
 
 
 def text(element):
@@ -121,7 +129,7 @@ def test_tiling_table_is_the_count_of_both_orders():
     S = sizes.pop("S")
     moves = {order: traffic(S, S, order=order, **sizes) for order in ORDERS}
     rows = [
-        [n for order in ORDERS for n in (moves[order][name].read_bytes, moves[order][name].write_bytes) if n]
+        [n for order in ORDERS for n in (moves[order][name].read_bytes, moves[order][name].write_bytes)]
         for name in "QKVO"
     ]
     read, written = ({o: sum(getattr(m, key) for m in moves[o].values()) for o in ORDERS}
@@ -143,6 +151,16 @@ def test_tiling_challenge_is_what_other_tiles_move():
     answer = figure("tiling").find("details")
     assert values(answer) == [total(), total(B_c=2 * given["B_c"]), total(B_r=2 * given["B_r"])]
     assert total() == total(B_c=2 * given["B_c"])
+
+
+def test_tiling_shows_the_pseudo_code_of_the_page():
+    """FA2's loops, then FA1's, without their comments; four spaces are one step of indentation."""
+    blocks = re.findall(r"```pseudo\n(.*?)```", (ROOT / "docs/tiling.md").read_text("utf-8"), re.S)
+    shown = [
+        ["    " * int(line.get("data-indent")) + text(line) for line in code]
+        for code in figure("tiling").iterfind(".//div[@class='tiling__code']/ol")
+    ]
+    assert shown == [[line.partition("  #")[0] for line in block.splitlines()] for block in blocks]
 
 
 def test_tiling_draws_the_order_that_it_was_made_for():
@@ -189,9 +207,18 @@ def test_online_softmax_table_and_sums():
     steps = blockwise(given["x"], given["v"], given["block_size"])
     rows = list(tree.find(".//table/tbody"))
     for row, step in zip(rows, steps, strict=True):
-        cells = [text(cell) for cell in row]
-        assert cells[5:] == [significant(float(one)) for one in (step.l, step.o, step.o / step.l, step.o / step.l)]
+        cells = [text(cell).removesuffix(" ✓") for cell in row]
+        numbers = (step.correction, step.l, step.o, *2 * [step.o / step.l])
+        assert cells[3:] == [significant(float(one)) for one in numbers]
     assert significant(float(steps[-1].o / steps[-1].l)) in text(tree.find(".//dl"))
+
+
+def test_online_softmax_shows_the_pseudo_code_of_the_page():
+    """All of it, without its comments."""
+    page = (ROOT / "docs/online-softmax.md").read_text("utf-8")
+    lines = [line.partition("  #")[0] for line in re.search(r"```pseudo\n(.*?)```", page, re.S)[1].splitlines()]
+    shown = figure("online-softmax").find(".//ol[@class='softmax__code']")
+    assert [text(one.find("code")) for one in shown] == lines
 
 
 def test_online_softmax_challenge_is_what_the_fault_computes():
@@ -226,7 +253,7 @@ def test_roofline_tables_are_the_model_on_every_gpu_and_length():
         ends = [decode(S, given["d"], form, given["dtype_bytes"]) for form in ("naive", "fused")]
         return [*prefill(S, **sizes).values(), *ends]
 
-    gpus, lengths = (list(one) for one in tree.iterfind(".//table/tbody"))
+    gpus, lengths = (list(tree.find(f".//tbody[@data-part='{part}']")) for part in ("gpus", "curve"))
     assert [row.get("data-gpu") for row in gpus] == list(GPUS) and len(lengths) == 11
     for row, gpu in zip(gpus, GPUS.values(), strict=True):
         shares = [
@@ -250,7 +277,7 @@ def test_roofline_points_lie_on_the_line_and_the_span_bends_at_the_ridge():
     tree, data = figure("roofline"), data_of("roofline")
 
     def corners(which):
-        path = tree.find(f".//svg[@role='img']/path{which}").get("d")
+        path = tree.find(f".//svg[@role='img']//path{which}").get("d")
         return [tuple(map(float, one)) for one in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)]
 
     low, top = corners(f"[@data-gpu='{data['gpu']}']")

@@ -17,13 +17,13 @@ def parsed(body):
 
 def test_html(render):
     soup = render.soup(QUIZ.format("B"))
-    name = soup.form["data-quiz"]
+    key = soup.form["data-key"]
     assert squeeze(str(soup)) == squeeze(
-        f"""<form class="quiz" data-answer="B" data-quiz="{name}"><fieldset><legend>单选题</legend>
+        f"""<form class="quiz" data-answer="B" data-key="{key}"><fieldset><legend>单选题</legend>
         <div class="quiz__question"><p>问？</p></div><ul class="quiz__options">
-        <li><label><input name="{name}" type="radio" value="A"/><span class="quiz__letter">A</span>
+        <li><label><input name="quiz-0" type="radio" value="A"/><span class="quiz__letter">A</span>
         <div class="quiz__text"><p>一</p></div></label></li>
-        <li><label><input name="{name}" type="radio" value="B"/><span class="quiz__letter">B</span>
+        <li><label><input name="quiz-0" type="radio" value="B"/><span class="quiz__letter">B</span>
         <div class="quiz__text"><p>二</p></div></label></li></ul></fieldset>
         <button type="submit">提交</button><div aria-live="polite" class="quiz__feedback" role="status"></div>
         <details class="quiz__answer"><summary>答案与解析</summary><p>答案：B</p>
@@ -57,10 +57,35 @@ def test_several_right_answers(render, line):
     assert {i["type"] for i in soup.select("input")} == {"checkbox"}
 
 
-def test_identity_is_of_question_and_options(render):
-    first = render.soup(QUIZ.format("B")).form["data-quiz"]
-    assert render.soup("前文\n\n" + QUIZ.format("A")).form["data-quiz"] == first
-    assert render.soup(QUIZ.format("B").replace("二", "三")).form["data-quiz"] != first
+@pytest.mark.parametrize(
+    ("old", "new", "forgets"),
+    [
+        ("问", "**问**", False),
+        ("一", "一\n", False),
+        ("因为", "所以", False),  # a better explanation does not undo the answer
+        ("quiz", "quiz 标题", False),
+        ("问", "问题", True),
+        ("二", "三", True),
+        ("答案: B", "答案: A", True),
+        ("答案: B", "答案: A, B", True),
+        ("x^2", "x_2", True),
+    ],
+)
+def test_the_key_is_of_what_is_asked(render, old, new, forgets):
+    text = QUIZ.format("B").replace("一", "一 $x^2$")
+    key = render.soup(text).form["data-key"]
+    other = render.soup("前文\n\n" + text.replace(old, new)).form["data-key"]
+    assert (other != key) == forgets
+
+
+def test_the_key_follows_a_computed_question(render):
+    text = "```python\n# 类型：【Runnable】\nn = 1\n```\n\n" + QUIZ.format("B").replace("一", "{{value:n}}")
+    chain = chains(scan(text))[0].key
+    keys = set()
+    for n in ("1", "2"):
+        render.ledger(chains={chain: {"blocks": [], "values": {"n": n}}})
+        keys.add(render.soup(text).form["data-key"])
+    assert len(keys) == 2
 
 
 @pytest.mark.parametrize(

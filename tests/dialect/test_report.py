@@ -91,7 +91,7 @@ def rows(report, caption):
             ],
         ),
         ("笔记本的执行", [["lab-notebook.ipynb", "✓ 已执行", "2.00 s", "aaaaaaaa"]]),
-        ("静态演示所用的数据", [["io-traffic", "io.md", "✗ 失败", "bbbbbbbb"]]),
+        ("静态演示和图所用的数据", [["io-traffic", "io.md", "✗ 失败", "bbbbbbbb"]]),
         (
             "内核的三级验证，互不替代",
             [

@@ -1,4 +1,5 @@
-// Brings the quizzes to life: submit, feedback, a mark on each option, redo. The forms are complete without it.
+// Brings the quizzes to life: submit, feedback, a mark on each option, redo; what was submitted is remembered
+// (progress.js) and shown again. The forms are complete without it.
 // No dependency, no inline handler or style, so a strict content policy lets it work; keys are the browser's own.
 
 const MARKS = {
@@ -37,13 +38,23 @@ function clearMarks(form) {
   for (const item of form.querySelectorAll(".quiz__options > li")) delete item.dataset.mark;
 }
 
+function inputsOf(form) {
+  return [...form.querySelectorAll(".quiz__options input")];
+}
+
 function submit(form) {
-  const inputs = [...form.querySelectorAll(".quiz__options input")];
-  const chosen = inputs.filter((input) => input.checked).map((input) => input.value);
+  const chosen = inputsOf(form).filter((input) => input.checked).map((input) => input.value);
   const right = form.dataset.answer.split(",").filter(Boolean);
+  form.querySelector(".quiz__feedback").setAttribute("aria-live", "polite");
   clearMarks(form);
   if (!right.length) return show(form, "wrong", "这道题的答案没有写对，无法判断。");
   if (!chosen.length) return show(form, "none", "还没有选；先选一项再提交。");
+  progress.set(form.dataset.key, `${reveal(form, chosen, right)} ${chosen}`);
+}
+
+/** Marks and feedback of what was chosen; returns "right" or "wrong". */
+function reveal(form, chosen, right) {
+  const inputs = inputsOf(form);
   const marks = judge(inputs.map((input) => input.value), chosen, right);
   for (const input of inputs) {
     const kind = marks[input.value];
@@ -54,13 +65,26 @@ function submit(form) {
     input.closest("label").querySelector(".quiz__text").append(mark);
     input.closest("li").dataset.mark = kind;
   }
-  show(form, ...feedback(marks, right));
+  const [result, text] = feedback(marks, right);
+  show(form, result, text);
   form.querySelector(".quiz__answer").open = true;
   form.querySelector(".quiz__redo").hidden = false;
+  return result;
+}
+
+/** Shows what an earlier visit submitted, without announcing it again. */
+function restore(form) {
+  const chosen = progress.get(form.dataset.key).split(" ").at(-1).split(",");
+  const inputs = inputsOf(form);
+  if (!inputs.some((input) => chosen.includes(input.value))) return;
+  for (const input of inputs) input.checked = chosen.includes(input.value);
+  form.querySelector(".quiz__feedback").setAttribute("aria-live", "off");
+  reveal(form, chosen, form.dataset.answer.split(","));
 }
 
 function redo(form) {
   form.reset();
+  progress.set(form.dataset.key);
   clearMarks(form);
   show(form, "", "");
   form.querySelector(".quiz__answer").open = false;
@@ -82,13 +106,7 @@ function start(form) {
     event.preventDefault();
     submit(form);
   });
+  restore(form);
 }
 
-function startAll() {
-  document.querySelectorAll("form.quiz").forEach(start);
-}
-
-// Material replaces the page's content under instant navigation and says so through document$.
-if (typeof document$ !== "undefined") document$.subscribe(startAll);
-else if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", startAll);
-else startAll();
+onPage(() => document.querySelectorAll("form.quiz").forEach(start));
