@@ -1,4 +1,4 @@
-"""What the compiler made of a kernel, as pages: its source beside TTIR, TTGIR and PTX, each line linked to the other side.
+"""What the compiler made of a kernel, as pages: its source beside TTIR, TTGIR and PTX, lines linked both ways.
 
 One page for a kernel function on a target, `FUNCTION/TARGET.html`, written when the kernel is proved and kept with the
 proof: a build only copies it. It is an HTML document of its own, without the theme, since its texts are long and the
@@ -133,7 +133,8 @@ def read_ptx(text: str) -> list[tuple[Frames, str]]:
     for line in text[: end.start() if end else None].split("\n"):
         if match := LOC.match(line):
             said = FRAME.findall(match["said"] or "")
-            frames = [(names.get(name), int(number)) for name, number in said] or [(paths.get(match["file"]), int(match["line"]))]
+            frames = [(names.get(name), int(number)) for name, number in said]
+            frames = frames or [(paths.get(match["file"]), int(match["line"]))]
             place = tuple(Place(path, number) for path, number in frames if path and number)
             continue
         code = line.partition("//")[0].rstrip()
@@ -175,8 +176,8 @@ def page(root: Path, one: Compiled, target: str, others: dict[str, bool]) -> str
     stages = {stage: _runs(READERS[stage](one.texts[stage])) for stage in STAGES if one.texts.get(stage)}
     places = {place for runs in stages.values() for frames, _ in runs for place in frames}
     sources = _sources(root, one.place, places)
-    ids = {Place(path, line): _id(path, line, one.place.path) for path, start, lines in sources for line in range(start, start + len(lines))}
-    words = {place: (root / place.path).read_text("utf-8").split("\n")[place.line - 1].strip() for place in ids}
+    ids = {place: _id(place, one.place.path) for lines in sources.values() for place in lines}
+    words = {place: word for lines in sources.values() for place, word in lines.items()}
     title = f"{one.function}，{target}"
     sections = [
         _resources(one, target, stages.get("ptx", [])),
@@ -188,7 +189,8 @@ def page(root: Path, one: Compiled, target: str, others: dict[str, bool]) -> str
         f'<a href="{other}.html"{current if other == target else ""}>{other}</a>' if there else f"<span>{other} 不适用</span>"
         for other, there in others.items()
     )
-    parts = " ".join(f'<a href="#{name}">{word}</a>' for name, word in (("source", "源码"), *((s, STAGES[s]) for s in stages)))
+    parts = {"source": "源码", **{stage: STAGES[stage] for stage in stages}}
+    tabs = " ".join(f'<a href="#{part}">{word}</a>' for part, word in parts.items())
     return f"""<!doctype html>
 <html lang="zh">
 <head>
@@ -207,7 +209,7 @@ def page(root: Path, one: Compiled, target: str, others: dict[str, bool]) -> str
 <nav aria-label="目标"><a href="{BACK}">编译透视</a> {targets}</nav>
 <h1><code>{one.function}</code> <span>{target}</span></h1>
 </header>
-<nav class="stages" aria-label="本页">{parts}</nav>
+<nav class="stages" aria-label="本页">{tabs}</nav>
 <main>
 {chr(10).join(sections)}
 </main>
@@ -220,24 +222,26 @@ def _runs(lines: list[tuple[Frames, str]]) -> list[tuple[Frames, list[str]]]:
     return [(frames, [line for _, line in run]) for frames, run in groupby(lines, key=lambda line: line[0])]
 
 
-def _sources(root: Path, first: Place, places: set[Place]) -> list[tuple[str, int, list[str]]]:
-    """(path, first line, highlighted lines) of the kernel, then of every other function that a place lies in."""
-    found: list[tuple[str, int, list[str]]] = []
+def _sources(root: Path, first: Place, places: set[Place]) -> dict[Place, dict[Place, str]]:
+    """Highlighted lines of the kernel, then of every other function that a place lies in, by where each begins."""
+    found: dict[Place, dict[Place, str]] = {}
     for path in sorted({first.path, *(place.path for place in places)}, key=lambda path: (path != first.path, path)):
         text = (root / path).read_text("utf-8")
-        lines = PLAIN.sub(r"\1", highlight(text, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))).split("\n")
+        html = highlight(text, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
+        lines = PLAIN.sub(r"\1", html).split("\n")
         wanted = {place.line for place in (*places, first) if place.path == path}
-        functions = []
+        functions = {}
         for node in ast.parse(text).body:
-            start = min((d.lineno for d in getattr(node, "decorator_list", [])), default=node.lineno)
-            if isinstance(node, ast.FunctionDef) and wanted & set(range(start, node.end_lineno + 1)):
-                functions.append((path, start, lines[start - 1 : node.end_lineno]))
-        found += sorted(functions, key=lambda one: (one[:2] != first, one[1]))
+            if isinstance(node, ast.FunctionDef):
+                numbers = range(min(each.lineno for each in (node, *node.decorator_list)), node.end_lineno + 1)
+                if wanted & set(numbers):
+                    functions[Place(path, numbers[0])] = {Place(path, line): lines[line - 1] for line in numbers}
+        found |= dict(sorted(functions.items(), key=lambda one: (one[0] != first, one[0])))
     return found
 
 
-def _id(path: str, line: int, own: str) -> str:
-    return f"L{line}" if path == own else f"{Path(path).stem}-L{line}"
+def _id(place: Place, own: str) -> str:
+    return f"L{place.line}" if place.path == own else f"{Path(place.path).stem}-L{place.line}"
 
 
 def _resources(one: Compiled, target: str, ptx: list[tuple[Frames, list[str]]]) -> str:
@@ -259,7 +263,7 @@ def _resources(one: Compiled, target: str, ptx: list[tuple[Frames, list[str]]]) 
     )
 
 
-def _source(sources: list, ids: dict[Place, str], stages: dict) -> str:
+def _source(sources: dict[Place, dict[Place, str]], ids: dict[Place, str], stages: dict) -> str:
     """The tested source; beside each line, how many lines of each stage it became, linked to the first."""
     first: dict[tuple[str, Place], tuple[int, int]] = {}  # (stage, place) -> (number of the first run, lines)
     for stage, runs in stages.items():
@@ -267,31 +271,38 @@ def _source(sources: list, ids: dict[Place, str], stages: dict) -> str:
             for place in set(frames):
                 run, count = first.get((stage, place), (number, 0))
                 first[stage, place] = run, count + len(lines)
+
+    def cell(stage: str, place: Place) -> str:
+        if (stage, place) not in first:
+            return "<i></i>"
+        run, count = first[stage, place]
+        label = f"第 {place.line} 行的 {STAGES[stage]}，{count} 行"
+        return f'<i><a href="#{stage}-{run}" aria-label="{label}">{count}</a></i>'
+
     head = "".join(f"<i>{STAGES[stage]}</i>" for stage in stages)
     shown = []
-    for path, start, lines in sources:
-        rows = []
-        for line, code in enumerate(lines, start):
-            place, cells = Place(path, line), []
-            for stage in stages:
-                run, count = first.get((stage, place), (0, 0))
-                link = f'<a href="#{stage}-{run}" aria-label="第 {line} 行的 {STAGES[stage]}，{count} 行">{count}</a>' if count else ""
-                cells.append(f"<i>{link}</i>")
-            rows.append(f'<span id="{ids[place]}"><i>{line}</i>{"".join(cells)} {code}</span>')
-        body = "".join(rows)
-        shown.append(f'<h3>{path}（已测试的源文件）</h3>\n<pre tabindex="0" role="region" aria-label="{path} 第 {start} 行起"><b><i>行</i>{head}</b>{body}</pre>')
+    for start, lines in sources.items():
+        body = "".join(
+            f'<span id="{ids[place]}"><i>{place.line}</i>{"".join(cell(stage, place) for stage in stages)} {code}</span>'
+            for place, code in lines.items()
+        )
+        label = f"{start.path} 第 {start.line} 行起"
+        shown.append(
+            f"<h3>{start.path}（已测试的源文件）</h3>\n"
+            f'<pre tabindex="0" role="region" aria-label="{label}"><b><i>行</i>{head}</b>{body}</pre>'
+        )
     return f'<section id="source"><h2>源码</h2>\n{"".join(shown)}</section>'
 
 
 def _stage(stage: str, runs: list[tuple[Frames, list[str]]], ids: dict[Place, str], words: dict[Place, str]) -> str:
-    """The stage's text; each run under the lines of source it stands for, with a link to the innermost one's next run."""
+    """The stage's text; each run under the source it stands for, with a link to the next run of the innermost line."""
     following: dict[Place, int] = {}
     written = []
     for number, (frames, lines) in reversed(list(enumerate(runs))):
         linked = [place for place in frames if place in ids]
         head = " ← ".join(f'<a href="#{ids[place]}">{ids[place]}</a>' for place in linked) or "没有源码行"
         if linked:
-            head += f" <i>{escape(words[linked[0]], quote=False)}</i>"
+            head += f" <i>{words[linked[0]].strip()}</i>"
             if linked[0] in following:
                 head += f' <a href="#{stage}-{following[linked[0]]}">下一段</a>'
             following[linked[0]] = number
@@ -301,4 +312,7 @@ def _stage(stage: str, runs: list[tuple[Frames, list[str]]], ids: dict[Place, st
         written.append(f'<b id="{stage}-{number}">{head}</b>{text}\n')
     body = "".join(reversed(written))
     word = STAGES[stage]
-    return f'<section id="{stage}"><h2>{word}</h2>\n<pre tabindex="0" role="region" aria-label="{word}">{body}</pre></section>'
+    return (
+        f'<section id="{stage}"><h2>{word}</h2>\n'
+        f'<pre tabindex="0" role="region" aria-label="{word}">{body}</pre></section>'
+    )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from courseware.theme import MENDS, lighten, minified, squeezed, trimmed
+from courseware.theme import MENDS, lighten, minified, smaller, squeezed, trimmed
 
 USED = {"a", "b", "md-x", "slate"}
 
@@ -58,3 +58,8 @@ def test_a_script_is_mended_or_the_build_says_so(tmp_path, pattern, old, new, ti
     assert len(lighten(tmp_path)) == faults
     assert (f"a;{new}b" in script.read_text()) == (not faults)
     assert (f"a;{old * times}b" in script.read_text()) == bool(faults)
+
+
+def test_smaller_leaves_no_comment_and_every_text():
+    script = '// file\n/** what\n * it does */\nexport function f(a) {\n  // why\n  return g(a, "// text"); // after\n}\n'
+    assert smaller(script, module=True) == "export function f(a){return g(a,`// text`)}"

@@ -91,7 +91,7 @@ const { min, max } = Math;
 
 export function draw(root, view) {
   const { n, block_size, programs, pid, wasted, unmasked, t } = view;
-  const { start, stop, live, masked } = view.program ?? { start: 0, stop: 1, live: 0, masked: 0 }; // no program: out of sight
+  const { start, stop, live, masked } = view.program ?? { start: 0, stop: 0, live: 0, masked: 0 }; // no program: most is out of sight
   const slider = root.querySelector("input[type=range][data-field=pid]");
   slider.max = max(programs - 1, 0);
   slider.value = pid ?? 0;
@@ -102,7 +102,6 @@ export function draw(root, view) {
   const [middle, error] = [unit((border + RIGHT) / 2), unmasked ? " text-error" : ""];
   const range = `${comma(start)}…${comma(stop - 1)}`;
   const moved = unmasked ? stop - start : live;
-  const notes = programs ? [pid, range, unmasked ? "去掉了" : `${comma(live)} 个真，${comma(masked)} 个假`] : ["不启动", "无", "无"];
   paint(root, {
     none: programs ? "" : "N=0：grid 里有 0 个 program", first: from < 60 ? "" : "program 0",
     chosen: { x: from < 60 ? LEFT : RIGHT, "text-anchor": from < 60 ? "start" : "end", text: `program ${pid}` },
@@ -113,7 +112,10 @@ export function draw(root, view) {
     off: { x: min(middle, 262), class: `block__off demo-strong${error}`, text: masked ? `${unmasked ? "✗ 越界" : "屏蔽"} ${comma(masked)}` : "" },
     edge: { x: min(max(border, 90), 210), text: masked ? `N=${comma(n)}` : "" }, ends: [comma(start), comma(stop - 1)],
     guard: unmasked ? "" : ", mask=mask",
-    note: [...notes, ...["读", "读", "写"].map((word) => `${word} ${comma(moved)} 个`)].map((note, k) => (k === t ? `▶ ${note}` : note)),
+    note: [
+      pid ?? "不启动", programs ? range : "无", unmasked ? "去掉了" : `${comma(live)} 个真，${comma(masked)} 个假`,
+      ...["读", "读", "写"].map((word) => `${word} ${comma(moved)} 个`),
+    ].map((note, k) => (k === t ? `▶ ${note}` : note)),
     last: [programs - 2, programs - 1], grid: [comma(programs - 1), comma(block_size), 0, 1, comma(block_size - wasted), comma(wasted)],
     total: [comma(programs), comma(n), `${comma(wasted)}，占 ${sig(100 * view.wasted_share)}%`],
   });
