@@ -12,12 +12,18 @@ RECORDS = {
     "blocks": ("page", "heading", "source", "seconds", "output"),
     "kernels": ("name", "source", "status", "cases"),
 }
-BENCHMARKS = "kernels.benchmarks"  # the module whose GROUPS give the figures
+BENCHMARKS = "kernels.benchmarks"  # the package: one module a group of figures
 
 
-def benchmark_source(project: Project) -> str:
-    """Hash over the benchmarks and every module that they reach."""
-    return project.sources.source(f"import {BENCHMARKS}", kind="benchmark")
+def benchmarks(project: Project) -> list[str]:
+    """Names of the groups."""
+    modules = (name.removeprefix(f"{BENCHMARKS}.") for name in project.sources.modules if name.startswith(f"{BENCHMARKS}."))
+    return sorted(name for name in modules if not name.startswith("_"))
+
+
+def benchmark_source(project: Project, name: str) -> str:
+    """Hash over one group and every module that it reaches."""
+    return project.sources.source(f"import {BENCHMARKS}.{name}", kind="benchmark")
 
 
 def load(folder: Path) -> dict[str, dict]:

@@ -3,7 +3,7 @@
     python -m courseware.record [--only NAME …]      (or: make record)
 
 Needs this repository and torch, triton, numpy, pytest and pytest-codeblocks; no network, no MkDocs. Each part is written
-as a file of its own as soon as it is done: `blocks`, `kernels`, and one for each group of `kernels.benchmarks.GROUPS`.
+as a file of its own as soon as it is done: `blocks`, `kernels`, and one for each module of `kernels.benchmarks`.
 Correctness comes first: when a kernel's proof fails, no benchmark is run. Exit 1 when anything failed.
 """
 
@@ -25,10 +25,11 @@ from courseware.doctest import kernels, plugin
 from courseware.doctest.ledger import Runs, failed, write
 from courseware.doctest.pool import Pool, Task
 from courseware.environment import LIBRARIES, environment, has_gpu
-from courseware.evidence import BENCHMARKS, benchmark_source
+from courseware.evidence import BENCHMARKS, benchmark_source, benchmarks
 from courseware.project import Project
 
 SECONDS = 540.0  # limit of time for one part
+PARTS = 4  # of a kernel's proof
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,18 +41,18 @@ def main(argv: list[str] | None = None) -> int:
     project = Project(Path.cwd())
     plugin.preload(list(LIBRARIES), {"cuda"})  # CUDA itself only starts in the children
     parts = {"kernels": record_kernels, "blocks": record_blocks} | {
-        group: lambda project, group=group: record_benchmark(project, group) for group in benchmark_groups(project)
+        group: lambda project, group=group: record_benchmark(project, group) for group in benchmarks(project)
     }
     unknown = set(options.only or ()) - parts.keys()
     if unknown:
         sys.exit(f"make record: no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
-    good = True
+    broken: list[str] = []
     for name in options.only or parts:
-        if good or name == "blocks":
-            good &= _record(project, name, parts[name])
-        else:
-            print(f"{name}: not run, since something before it failed", flush=True)
-    return 0 if good else 1
+        if "kernels" in broken and name != "blocks":
+            print(f"{name}: not run, since a kernel's proof failed", flush=True)
+        elif not _record(project, name, parts[name]):
+            broken.append(name)
+    return 1 if broken else 0
 
 
 def _record(project: Project, name: str, part: Callable[[Project], dict]) -> bool:
@@ -75,16 +76,30 @@ def gpu() -> dict[str, str]:
 
 
 def record_kernels(project: Project) -> dict:
-    """Every kernel's proof on the GPU."""
+    """Every kernel's proof on the GPU, in parts that run at once: compiling takes longer than checking."""
+    parts = {name: [(start, PARTS) for start in range(PARTS)] for name in kernels.names(project)}
+    tasks = {(name, part): _task(project, name, _check(name, part)) for name in parts for part in parts[name]}
+    pool = Pool()
+    for task in tasks.values():
+        pool.submit(task)
     records, faults = [], []
-    for name in kernels.names(project):
-        task = _in_child(project, name, lambda name=name: kernels.check_cases(importlib.import_module(f"{kernels.PACKAGE}.{name}"), "cuda"))
-        result = task.messages[0] if task.messages and not task.ending else {"status": "failed", "cases": 0, "error": _said(task)}
-        if result["error"]:
-            faults.append(f"{name}: {result['error']}")
-        records.append({"name": name, "source": kernels.source(project, name), "status": result["status"], "cases": result["cases"]})
-        print(f"  {name}: {result['status']}, {result['cases']} cases", flush=True)
+    for name in parts:
+        results = [_result(pool.wait(tasks[name, part])) for part in parts[name]]
+        faults += [f"{name}: {result['error']}" for result in results if result["error"]]
+        statuses = {result["status"] for result in results} - {"not-applicable"}
+        status = "failed" if "failed" in statuses else "passed" if statuses else "not-applicable"
+        cases = sum(result["cases"] for result in results)
+        records.append({"name": name, "source": kernels.source(project, name), "status": status, "cases": cases})
+        print(f"  {name}: {status}, {cases} cases", flush=True)
     return {"source": "", "figures": {}, "kernels": records, "fault": "\n".join(faults)}
+
+
+def _check(name: str, part: tuple[int, int]) -> Callable[[], dict]:
+    return lambda: kernels.check_cases(importlib.import_module(f"{kernels.PACKAGE}.{name}"), "cuda", part)
+
+
+def _result(task: Task) -> dict:
+    return task.messages[0] if task.messages and not task.ending else {"status": "failed", "cases": 0, "error": _said(task)}
 
 
 def record_blocks(project: Project) -> dict:
@@ -115,30 +130,26 @@ def _installed() -> bool:
     return any(entry.value == "courseware.doctest.plugin" for entry in entry_points(group="pytest11"))
 
 
-def benchmark_groups(project: Project) -> list[str]:
-    """Names of the groups, read in a child: importing the benchmarks must not start CUDA here."""
-    if BENCHMARKS not in project.sources.modules:
-        return []
-    task = _in_child(project, "groups", lambda: list(importlib.import_module(BENCHMARKS).GROUPS))
-    return task.messages[0] if task.messages and not task.ending else sys.exit(f"{BENCHMARKS}: {_said(task)}")
-
-
 def record_benchmark(project: Project, group: str) -> dict:
-    task = _in_child(project, group, lambda: importlib.import_module(BENCHMARKS).GROUPS[group]())
+    task = _in_child(project, group, lambda: importlib.import_module(f"{BENCHMARKS}.{group}").measure())
     if task.ending or not task.messages:
         return {"fault": _said(task)}
     print(json.dumps(task.messages[0]), flush=True)
-    return {"source": benchmark_source(project), "figures": task.messages[0]}
+    return {"source": benchmark_source(project, group), "figures": task.messages[0]}
 
 
 def _in_child(project: Project, name: str, work: Callable[[], object]) -> Task:
+    return Pool(1).wait(_task(project, name, work))
+
+
+def _task(project: Project, name: str, work: Callable[[], object]) -> Task:
     def run(send: Callable[[object], None]) -> None:
         os.environ["TRITON_INTERPRET"] = "0"
         os.chdir(project.root)
         sys.path.insert(0, str(project.root))
         send(work())
 
-    return Pool(1).wait(Task(name, run, SECONDS, memory=None))
+    return Task(name, run, SECONDS, memory=None)
 
 
 def _said(task: Task) -> str:

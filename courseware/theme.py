@@ -23,7 +23,7 @@ TOKEN = re.compile(r"[\w-]+")
 STATE = {"js", "no-js", "focus-visible"}  # classes that scripts give without an `md-` name
 KEPT_WHOLE = re.compile(r"(<(?:pre|script|style|textarea)\b.*?</(?:pre|script|style|textarea)>)", re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-NOTE = re.compile(r"^\s*(?://[^\n]*|/\*(?:(?!\*/).)*\*/)\s*$", re.DOTALL | re.MULTILINE)  # lines of a script that only comment
+NOTE = re.compile(r"^\s*(?://[^\n]*|/\*(?:(?!\*/).)*\*/)\s*$", re.DOTALL | re.MULTILINE)  # a script's line of comment
 SPACE = re.compile(r"\s+")
 PUNCTUATED = re.compile(r" ?([{};]) ?")
 INDENTED = re.compile(r"\n\s+")
@@ -79,7 +79,8 @@ def smaller(script: str, *, module: bool) -> str:
     """A script of ours without comments and needless space. The library reads pages, so it gets one with nothing else,
     and keeps comments that stand before a statement."""
     kind = ' type="module"' if module else ""
-    return minify_html.minify(f"<script{kind}>{NOTE.sub('', script)}</script>", minify_js=True).partition(">")[2].removesuffix("</script>")
+    page = f"<script{kind}>{NOTE.sub('', script)}</script>"
+    return minify_html.minify(page, minify_js=True).partition(">")[2].removesuffix("</script>")
 
 
 def squeezed(page: str) -> str:

@@ -9,10 +9,11 @@ def interpreted(kernel):
     return not isinstance(kernel, triton.JITFunction)
 
 
-def tensors(kernel, dtypes, **named):
+def tensors(kernel, dtypes, *, differentiable=False, **named):
     """TypeError or ValueError for the first tensor the kernel cannot take; `tensors(add_kernel, DTYPES, x=x, y=y)`.
 
-    They must be torch tensors of one dtype among `dtypes`, on one device that the kernel runs on, needing no gradient.
+    They must be torch tensors of one dtype among `dtypes`, on one device that the kernel runs on, needing no gradient unless
+    it is `differentiable`.
     """
     (first, lead), *_ = named.items()
     for name, x in named.items():
@@ -31,5 +32,5 @@ def tensors(kernel, dtypes, **named):
             )
         if x.dtype == torch.bfloat16 and interpreted(kernel):  # its tl.dot multiplies bit patterns, its casts truncate
             raise TypeError(f"{name} 的 dtype 是 {x.dtype}；Triton 解释器算不准它。请改用 float16、float32，或在 GPU 上运行")
-        if x.requires_grad and torch.is_grad_enabled():
+        if not differentiable and x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} 需要梯度；这里只有前向，反向尚未实现。请用 {name}.detach()，或放进 torch.no_grad()")

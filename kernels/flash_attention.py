@@ -1,18 +1,23 @@
-"""FlashAttention, forward: softmax(Q K^T * sm_scale) V without ever writing the S_q x S_kv scores to memory.
+"""FlashAttention: softmax(Q K^T * sm_scale) V without ever writing the S_q x S_kv scores to memory; with gradients.
 
 Algorithm: FlashAttention, arXiv 2205.14135, algorithm 1, in the loop order of FlashAttention-2, arXiv 2307.08691,
 algorithm 1: one program per tile of query rows and head, its state (m, l, acc) on the chip while K and V stream by. It
 is `snippets.attention.tiled_attention` with the outer loop spread over programs.
 Accepts: fp16, bf16, fp32 (products in full fp32, never TF32); head dimensions 1 to 256; any lengths, 0 included; causal
 aligned bottom-right (query i sees keys up to i + S_kv - S_q); grouped-query heads; any strides. Rows with nothing to
-attend to give 0 and log-sum-exp -inf.
-Versions tried: one, through pointers, with the same tiles on every device (`config`). Tiles of rows x keys left out for
-what they spill, compiled for four targets (causal, Triton 3.7.1; bytes a thread): fp16 d = 64, 128 x 64: 16 on sm_120;
-64 x 128: 144 on sm_100; d = 256, 128 x 32 with one stage: 200 on sm_80; fp32 d = 64, 64 x 32 on 4 warps: 152 on
-sm_80; fp32 d = 256, 16 x 32 with one stage: 7 KB on sm_90.
-Not covered: gradients, dropout, attention biases and other masks, fp64, several programs per row of tiles (split-KV): few
-query rows leave most of a GPU idle; bf16 in Triton's interpreter, which multiplies bit patterns. A tensor whose last
-dimension is not contiguous is copied first.
+attend to give 0, log-sum-exp -inf and no gradient. The kernel here runs everywhere; `forward` hands few query rows to
+flash_attention_decode and what Hopper's own kernel takes to flash_attention_hopper. Gradients: flash_attention_backward.
+Versions tried, on one H200, fp16, TFLOP/s at S = 16384 (causal), tile rows x keys, warps, stages; Triton 3.6:
+- kept: d 64: 64x128, 4, 2: 483 (486). d 128: 128x64, 4, 2: 547 (565). d 256: 128x64, 8, 2: 554 (542).
+- d 64: 128x64, 4, 2: 401 (381); 4, 3: 421 (426); 64x64, 4, 4: 412 (422); 128x128, 8, 3: 365 (377). At S = 1024 causal
+  64x64, 4, 2 is ahead of the kept one, 309 to 295.
+- d 128: 128x128, 8, 3: 517 (555); 8, 2: 475 (478); 64x64, 4, 3: 476 (528); 128x64, 4, 3, one block a multiprocessor: 445
+  (437); 128x32, 4, 3: 445 (411).
+- d 256: 64x64, 4, 2: 421 (390); 64x32, 4, 2: 417 (400); 128x32, 8, 2: 330 (363).
+- the causal mask in every tile: d 64 367, d 128 471, where a branch gives 460 and 540; two loops, without and with a mask:
+  433, 502 (registers spill), d 256 524. At d 256 the branch makes the machine-code compiler wait after every wgmma: 430.
+Not covered: dropout, attention biases and other masks, fp64, second derivatives; bf16 in Triton's interpreter, which
+multiplies bit patterns. A tensor whose last dimension is not contiguous is copied first, and q for a negative scale.
 """
 
 import math
@@ -23,45 +28,41 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import checks
+from kernels import checks, flash_attention_backward, flash_attention_decode, flash_attention_hopper
+from kernels.flash_attention_tiles import (
+    capability, dense_rows, heads_together, large_memory, load_tile, operand, padded, place, store_tile, use_descriptors,
+)
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MAX_D = 256
 MAX_LENGTH = 2**30  # row and key numbers are 32-bit in the kernel
 LOG2E = math.log2(math.e)
+TINY = 1e-30  # stands for a scale of 0: 2^(s * TINY) is 1 as well, but a masked score stays -inf where 0 makes it NaN
 
 
 # --8<-- [start:kernel]
-@triton.jit
+@triton.jit(do_not_specialize=["heads", "H_q", "group", "together", "S_q", "S_kv"])
 def flash_attention_kernel(
-    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr,
-    stride_qb, stride_qh, stride_qs,  # elements from one batch entry, head and row of q to the next
-    stride_kb, stride_kh, stride_ks,
-    stride_vb, stride_vh, stride_vs,
-    stride_ob, stride_oh, stride_os,
-    H_q, group, S_q, S_kv,  # group: query heads per key-value head
-    qk_scale,  # sm_scale * log2(e): exp2 is what the hardware computes
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr,  # q, k and v as pointers, or with TMA as descriptors
+    strides_q, strides_k, strides_v, strides_o,  # of each: elements from one batch entry, head and row to the next
+    heads, H_q, group, together, S_q, S_kv,  # heads: B * H_q; group: query heads per key-value head
+    qk_scale,  # |sm_scale| * log2(e), above 0: exp2 is what the hardware computes
     D: tl.constexpr, BLOCK_D: tl.constexpr,  # head dimension, and the power of two that holds it
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # query rows and keys of one tile
     CAUSAL: tl.constexpr, WHOLE: tl.constexpr,  # WHOLE: S_kv is a multiple of BLOCK_N
+    TMA: tl.constexpr,
 ):  # fmt: skip
-    # Which rows of which head: tiles of one head are neighbours, so that they find its K and V in L2.
-    pid = tl.program_id(axis=0)
     tiles = tl.cdiv(S_q, BLOCK_M)
-    start_m = pid % tiles * BLOCK_M
-    b = (pid // tiles // H_q).to(tl.int64)  # 64 bits: offsets of whole tensors may pass 2^31
-    h = (pid // tiles % H_q).to(tl.int64)
+    tile, head = place(tiles, heads, together)
+    if CAUSAL:
+        tile = tiles - 1 - tile  # the last rows see most keys: longest first, so that the end is not awaited
+    start_m = tile * BLOCK_M
+    b, h = head // H_q, head % H_q
     h_kv = h // group
 
     offs_m = start_m + tl.arange(0, BLOCK_M)  # [BLOCK_M] query rows
     offs_n = tl.arange(0, BLOCK_N)  # [BLOCK_N] keys of a tile
-    offs_d = tl.arange(0, BLOCK_D)
-    rows, keys = offs_m.to(tl.int64)[:, None], offs_n.to(tl.int64)[:, None]
-    in_q = (offs_m < S_q)[:, None] & (offs_d < D)[None, :]
-    q = tl.load(q_ptr + b * stride_qb + h * stride_qh + rows * stride_qs + offs_d[None, :], mask=in_q, other=0.0)
-    k_ptrs = k_ptr + b * stride_kb + h_kv * stride_kh + keys * stride_ks + offs_d[None, :]
-    v_ptrs = v_ptr + b * stride_vb + h_kv * stride_vh + keys * stride_vs + offs_d[None, :]
-    step_k, step_v = tl.cast(stride_ks, tl.int64), tl.cast(stride_vs, tl.int64)
+    q = load_tile(q_ptr, strides_q, b, h, start_m, S_q, D, BLOCK_M, BLOCK_D, TMA)
 
     m_i = tl.full([BLOCK_M], float("-inf"), tl.float32)  # largest score so far, in units of log2
     l_i = tl.zeros([BLOCK_M], tl.float32)  # sum of 2^(s - m_i) so far
@@ -70,35 +71,37 @@ def flash_attention_kernel(
     seen = S_kv  # keys before this one are visible to some row of the tile
     if CAUSAL:
         seen = tl.minimum(start_m + BLOCK_M + S_kv - S_q, S_kv)  # below 1: no tile at all
+        whole = tl.maximum(start_m + 1 + S_kv - S_q, 0) // BLOCK_N * BLOCK_N  # every row sees the tiles before this one
     for start_n in range(0, seen, BLOCK_N):
-        in_kv = (offs_n < S_kv - start_n)[:, None] & (offs_d < D)[None, :]
-        k = tl.load(k_ptrs + start_n * step_k, mask=in_kv, other=0.0)  # [BLOCK_N, BLOCK_D]
-        s = tl.dot(q, tl.trans(k), input_precision="ieee") * qk_scale  # [BLOCK_M, BLOCK_N] fp32
+        k = load_tile(k_ptr, strides_k, b, h_kv, start_n, S_kv, D, BLOCK_N, BLOCK_D, TMA)
+        s = tl.dot(q, tl.trans(k), input_precision="ieee")  # [BLOCK_M, BLOCK_N] fp32
         if CAUSAL:
-            s = tl.where(start_n + offs_n[None, :] <= offs_m[:, None] + (S_kv - S_q), s, float("-inf"))
-        if not WHOLE:
+            if BLOCK_D > 128 or start_n >= whole:  # at 256 the branch would make the compiler wait for every product
+                s = tl.where(start_n + offs_n[None, :] <= offs_m[:, None] + (S_kv - S_q), s, float("-inf"))
+        elif not WHOLE:
             s = tl.where((offs_n < S_kv - start_n)[None, :], s, float("-inf"))
-        m_new = tl.maximum(m_i, tl.max(s, axis=1))
-        m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)  # nothing seen yet: -inf - -inf would be NaN
+        m_new = tl.maximum(m_i, tl.max(s, axis=1) * qk_scale)
+        m_safe = m_new
+        if CAUSAL:
+            m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)  # nothing seen yet: -inf - -inf would be NaN
         alpha = tl.exp2(m_i - m_safe)  # [BLOCK_M] the correction: old sums measured with the new maximum
-        p = tl.exp2(s - m_safe[:, None])  # [BLOCK_M, BLOCK_N], never leaves the chip
+        p = tl.exp2(s * qk_scale - m_safe[:, None])  # [BLOCK_M, BLOCK_N], never leaves the chip
         l_i = l_i * alpha + tl.sum(p, axis=1)
         acc = acc * alpha[:, None]
-        v = tl.load(v_ptrs + start_n * step_v, mask=in_kv, other=0.0)  # [BLOCK_N, BLOCK_D]
+        v = load_tile(v_ptr, strides_v, b, h_kv, start_n, S_kv, D, BLOCK_N, BLOCK_D, TMA)
         acc = tl.dot(p.to(v.dtype), v, acc, input_precision="ieee")
         m_i = m_new
 
     l_safe = tl.where(l_i == 0.0, 1.0, l_i)  # a row that saw no key: acc is 0, and so is its output
-    o_ptrs = o_ptr + b * stride_ob + h * stride_oh + rows * stride_os + offs_d[None, :]
-    tl.store(o_ptrs, (acc / l_safe[:, None]).to(o_ptr.dtype.element_ty), mask=in_q)
+    store_tile(o_ptr, strides_o, b, h, start_m, S_q, acc * (1.0 / l_safe)[:, None], D, BLOCK_M, BLOCK_D)
     lse = (m_i + tl.log2(l_safe)) * 0.6931471805599453  # ln 2: back to natural logarithms; -inf without a key
-    tl.store(lse_ptr + (b * H_q + h) * S_q + offs_m, lse, mask=offs_m < S_q)
+    tl.store(lse_ptr + head.to(tl.int64) * S_q + offs_m, lse, mask=offs_m < S_q)
 # --8<-- [end:kernel]
 
 
 # --8<-- [start:wrapper]
 def flash_attention(q, k, v, *, causal=False, sm_scale=None, return_lse=False):
-    """Exact attention, softmax(q k^T * sm_scale) v, by the kernel above.
+    """Exact attention, softmax(q k^T * sm_scale) v; differentiable once in q, k and v.
 
     q [B, H_q, S_q, D], k and v [B, H_kv, S_kv, D], H_q a multiple of H_kv: query head h uses key-value head
     h // (H_q / H_kv). fp16, bf16 or fp32, one dtype and device. sm_scale: 1 / sqrt(D) unless given.
@@ -107,27 +110,94 @@ def flash_attention(q, k, v, *, causal=False, sm_scale=None, return_lse=False):
     TypeError, ValueError: anything that is not taken, naming the argument.
     """
     check(q, k, v, sm_scale)
-    B, H_q, S_q, D = q.shape
-    H_kv, S_kv = k.shape[1:3]
-    sm_scale = 1 / math.sqrt(D) if sm_scale is None else float(sm_scale)
-    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
-    o = torch.empty_like(q)
-    lse = torch.empty((B, H_q, S_q), dtype=torch.float32, device=q.device)
-    if o.numel():  # a grid of no programs cannot be launched
-        tiles = config(q.dtype, D)
-        grid = (triton.cdiv(S_q, tiles.BLOCK_M) * B * H_q,)
-        with torch.cuda.device_of(q):
-            flash_attention_kernel[grid](
-                q, k, v, o, lse,
-                *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *o.stride()[:3],
-                H_q, H_q // H_kv, S_q, S_kv, sm_scale * LOG2E,
-                D=D, BLOCK_D=padded(D), CAUSAL=bool(causal), WHOLE=S_kv % tiles.BLOCK_N == 0, **tiles._asdict(),
-            )  # fmt: skip
+    sm_scale = 1 / math.sqrt(q.shape[3]) if sm_scale is None else float(sm_scale)
+    o, lse = attention_op(q, k, v, bool(causal), sm_scale)
     return (o, lse) if return_lse else o
+
+
+def forward(q, k, v, causal, sm_scale):
+    """(o, lse) from the kernel that suits the shape: few query rows, then Hopper's own, else the one above."""
+    q, k, v = map(dense_rows, (q if sm_scale >= 0 else -q, k, v))  # the kernels take scales above 0 only
+    qk_scale = max(abs(sm_scale) * LOG2E, TINY)
+    o = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    if o.numel():  # a grid of no programs cannot be launched
+        with torch.cuda.device_of(q):
+            if flash_attention_decode.suits(q, k):
+                flash_attention_decode.forward(q, k, v, o, lse, causal, qk_scale)
+            elif flash_attention_hopper.supported(q, k, v):
+                flash_attention_hopper.forward(q, k, v, o, lse, causal, qk_scale)
+            else:
+                forward_plain(q, k, v, o, lse, causal, qk_scale)
+    return o, lse
+
+
+def forward_plain(q, k, v, o, lse, causal, qk_scale):
+    """Fill o and lse by the kernel above, whatever other kernels there are."""
+    (B, H_q, S_q, D), (H_kv, S_kv) = q.shape, k.shape[1:3]
+    tma = use_descriptors(flash_attention_kernel, q, k, v)
+    blocks = config(q.dtype, D, capability(q) if tma else None)
+    tiles, group = triton.cdiv(S_q, blocks.BLOCK_M), H_q // H_kv
+    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size(), tiles) if causal else 1
+    flash_attention_kernel[(tiles * B * H_q,)](
+        operand(q, blocks.BLOCK_M, tma), operand(k, blocks.BLOCK_N, tma), operand(v, blocks.BLOCK_N, tma), o, lse,
+        q.stride()[:3], k.stride()[:3], v.stride()[:3], o.stride()[:3],
+        B * H_q, H_q, group, together, S_q, S_kv, qk_scale,
+        D=D, BLOCK_D=padded(D), CAUSAL=causal, WHOLE=S_kv % blocks.BLOCK_N == 0, TMA=tma, **blocks._asdict(),
+    )  # fmt: skip
 # --8<-- [end:wrapper]
 
 
-class Tiles(NamedTuple):
+# --8<-- [start:autograd]
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::forward", mutates_args=())
+def attention_op(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, sm_scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What autograd and torch.compile see of `forward`: one operator."""
+    return forward(q, k, v, causal, sm_scale)
+
+
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::backward", mutates_args=())
+def gradients_op(
+    do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+    o: torch.Tensor, lse: torch.Tensor, causal: bool, sm_scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """The same for the gradients of q, k and v."""
+    return flash_attention_backward.backward(do, dlse, q, k, v, o, lse, causal, sm_scale)
+
+
+@attention_op.register_fake
+def _(q, k, v, causal, sm_scale):
+    return torch.empty_like(dense_rows(q)), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+@gradients_op.register_fake
+def _(do, dlse, q, k, v, o, lse, causal, sm_scale):
+    return tuple(torch.empty_like(dense_rows(x)) for x in (q, k, v))
+
+
+def _save(ctx, inputs, output):
+    *qkv, ctx.causal, ctx.sm_scale = inputs
+    ctx.save_for_backward(*qkv, *output)  # with their versions: a later write in place is found out
+    ctx.set_materialize_grads(False)
+
+
+def _gradients(ctx, do, dlse):
+    q, k, v, o, lse = ctx.saved_tensors
+    do = torch.zeros_like(o) if do is None else do
+    return *gradients_op(do, dlse, q, k, v, o, lse, ctx.causal, ctx.sm_scale), None, None
+
+
+def _no_second(ctx, *_):
+    raise NotImplementedError("flash_attention 只有一阶梯度；二阶梯度请用 scaled_dot_product_attention 的 MATH 后端")
+
+
+attention_op.register_autograd(_gradients, setup_context=_save)
+gradients_op.register_autograd(_no_second)
+# --8<-- [end:autograd]
+
+
+class Blocks(NamedTuple):
     """Query rows and keys of one tile, warps of a program, stages of the load pipeline."""
 
     BLOCK_M: int
@@ -137,24 +207,24 @@ class Tiles(NamedTuple):
 
 
 # --8<-- [start:config]
-def config(dtype, D):
-    """Tiles for a dtype and head dimension that fit 99 KB of shared memory, the least of any target (sm_120, sm_86)."""
+def config(dtype, D, capability=None):
+    """Tiles for a dtype, head dimension and, where descriptors are used, compute capability (major, minor).
+
+    sm_90 and sm_100 have 227 KB of shared memory a block; None and the others get what fits the least of any, 99 KB.
+    """
     BLOCK_D = padded(D)
     if dtype == torch.float32:  # products on the ordinary cores: small tiles, or registers spill
-        return Tiles(64, 32, 4, 2) if BLOCK_D <= 32 else Tiles(32, 32, 4, 2) if BLOCK_D <= 128 else Tiles(16, 16, 4, 2)
-    tiles = {64: Tiles(64, 64, 4, 2), 128: Tiles(128, 64, 8, 2), 256: Tiles(64, 32, 8, 2)}
-    return tiles.get(BLOCK_D, Tiles(128, 64, 4, 2))
-
-
-def padded(D):
-    """The tile width for a head dimension: a power of two, and at least 16 because a product's inner length must be."""
-    return max(16, triton.next_power_of_2(D))
+        return Blocks(64, 32, 4, 2) if BLOCK_D <= 32 else Blocks(32, 32, 4, 2) if BLOCK_D <= 128 else Blocks(16, 16, 4, 2)
+    if large_memory(capability):
+        return {64: Blocks(64, 128, 4, 2), 256: Blocks(128, 64, 8, 2)}.get(BLOCK_D, Blocks(128, 64, 4, 2))
+    tiles = {64: Blocks(64, 32, 4, 2), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)}
+    return tiles.get(BLOCK_D, Blocks(128, 64, 4, 2))
 # --8<-- [end:config]
 
 
 def check(q, k, v, sm_scale):
     """TypeError or ValueError naming the argument that `flash_attention` does not take."""
-    checks.tensors(flash_attention_kernel, DTYPES, q=q, k=k, v=v)
+    checks.tensors(flash_attention_kernel, DTYPES, differentiable=True, q=q, k=k, v=v)
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
             raise ValueError(f"{name} 的形状是 {tuple(x.shape)}；应为四维，[B, H, S, D]")

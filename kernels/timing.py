@@ -9,6 +9,7 @@ torch and triton are imported where they are used: the formulas here are plain P
 import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 CHUNK = 16  # calls between two synchronisations of `sustained`: milliseconds of work, so that the gap does not count
+PATH = re.compile(r"(?<![\w])/[^\s'\":]+")  # a file path: it says nothing away from the machine it was met on
 SMI_FIELDS = {  # field of nvidia-smi -> (figure, unit)
     "clocks.sm": ("sm_clock_mhz", "MHz"),
     "clocks.max.sm": ("sm_clock_max_mhz", "MHz"),
@@ -36,6 +38,11 @@ def gbps(moved_bytes, ms):
     return moved_bytes / ms / 1e6
 
 
+def moved(key, moved_bytes, ms):
+    """ms and GB/s figures; `key` holds {} in the measure's place."""
+    return {key.format("ms"): figure(ms, "ms"), key.format("gbps"): figure(gbps(moved_bytes, ms), "GB/s")}
+
+
 def tflops(operations, ms):
     """TFLOP/s of `operations` floating-point operations in `ms`."""
     return operations / ms / 1e9
@@ -52,6 +59,19 @@ def attention_flops(B, H, S_q, S_kv, d, causal=False):
 def rotation(moved_bytes, cache_bytes):
     """Sets of tensors to rotate among, so that four times the cache is moved before a set is met again."""
     return max(1, -(-4 * cache_bytes // moved_bytes))
+
+
+def absent_note(absent):
+    """{"absent": figure} of {peer: reason}, reasons cut to 200 characters, file paths left out; empty where none is absent."""
+    told = "；".join(f"{peer}: {PATH.sub('…', ' '.join(str(reason).split()))[:200]}" for peer, reason in absent.items())
+    return {"absent": figure(told)} if absent else {}
+
+
+def cache_bytes():
+    """Bytes of the current device's L2 cache."""
+    import torch
+
+    return torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
 
 
 def need_gpu():

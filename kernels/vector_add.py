@@ -2,7 +2,12 @@
 
 Algorithm: out[i] = x[i] + y[i]; 3 elements moved for 1 addition, so memory bandwidth is the whole cost.
 Accepts: any shape (no element at all included) and any strides; fp16, bf16, fp32, fp64; x and y of one shape and dtype.
-Versions tried: one, this one; with blocks of 1024 on 4 warps each thread loads 16 bytes at a time, twice (fp32).
+Versions tried (one H200, torch 2.11, Triton 3.6, fp32, GB/s at 2^28 and 10^7 elements; torch 4347, 3592):
+  blocks of 1024 on 4 warps, two loads of 16 bytes a thread  4347, 3592
+  512 on 4 warps 4361, 3515; 1024 on 8 4361, 3582; 2048 on 8 4326, 3518; 8192 on 8 4321, 3434
+  1024 on 4 with loads evict-first and stores .cs            4108, 3511
+All but the last move what the memory allows. At 10^7 elements a call takes 33 us, and the host's launch counts unless a
+CUDA graph replays it (3173 to 3272 by `add`, torch 3589; measured before the grid was divided in plain Python).
 Not covered: broadcasting, mixed dtypes, gradients. A non-contiguous argument is copied first.
 """
 
@@ -43,6 +48,7 @@ def add(x, y):
     n_elements = out.numel()
     if n_elements:  # a grid of no programs cannot be launched
         with torch.cuda.device_of(x):
-            add_kernel[(triton.cdiv(n_elements, BLOCK_SIZE),)](x, y, out, n_elements, BLOCK_SIZE=BLOCK_SIZE)
+            programs = (n_elements + BLOCK_SIZE - 1) // BLOCK_SIZE  # rounded up
+            add_kernel[(programs,)](x, y, out, n_elements, BLOCK_SIZE=BLOCK_SIZE)
     return out
 # --8<-- [end:wrapper]

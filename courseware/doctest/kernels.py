@@ -75,9 +75,12 @@ def _run(project: Project, name: str, level: str) -> dict:
     return json.loads(process.stdout.splitlines()[-1])
 
 
-def check_cases(module: object, device: str) -> dict:
-    """Run the checks of a proof on "cpu" (interpreted) or "cuda"; every failure is named, the first with its traceback."""
-    cases, failed, first = module.cases(device), [], ""
+def check_cases(module: object, device: str, part: tuple[int, int] = (0, 1)) -> dict:
+    """Run the checks of a proof on "cpu" (interpreted) or "cuda"; every failure is named, the first with its traceback.
+
+    part: (start, step) for every step-th case from the start-th on.
+    """
+    cases, failed, first = module.cases(device)[part[0] :: part[1]], [], ""
     for case in cases:
         try:
             case.check(device)
@@ -85,7 +88,8 @@ def check_cases(module: object, device: str) -> dict:
             failed.append(case.name)
             first = first or traceback.format_exc(limit=-2)
     error = f"{len(failed)}/{len(cases)} 例不对：{'、'.join(failed)}\n{first}" if failed else None
-    return {"status": "failed" if failed else "passed", "cases": len(cases), "error": error}
+    status = "failed" if failed else "passed" if cases else "not-applicable"
+    return {"status": status, "cases": len(cases), "error": error}
 
 
 def _compile(module: object, folder: Path) -> dict:

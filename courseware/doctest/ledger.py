@@ -175,14 +175,14 @@ def assemble(project: Project, runs: Runs) -> dict:
         "chains": chains,
         "compiled": next((project.page_name(page.path) for page in project.pages if shows(page, COMPILED)), ""),
         "demos": {name: run for name, run in demos.items() if run},
-        "evidence": {name: _figures(project, data) for name, data in recorded.items()},
+        "evidence": {name: _figures(project, name, data) for name, data in recorded.items()},
     }
 
 
-def _figures(project: Project, data: dict) -> dict:
+def _figures(project: Project, name: str, data: dict) -> dict:
     """An evidence file without its records of blocks and kernels; `stale` when the benchmarks have changed since."""
     kept = {key: value for key, value in data.items() if key not in ("blocks", "kernels")}
-    return {**kept, "stale": bool(data["figures"]) and data["source"] != evidence.benchmark_source(project)}
+    return {**kept, "stale": bool(data["figures"]) and data["source"] != evidence.benchmark_source(project, name)}
 
 
 def _run_of(project: Project, chain: Chain, runs: Runs) -> dict | None:

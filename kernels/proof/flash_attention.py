@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from kernels import flash_attention as module
+from kernels.flash_attention_tiles import padded
 from kernels.proof import Case, Variant, assert_close, assert_equal, assert_near, guarded_outputs, signature
 
 LSE_BOUND = 1e-4  # 3e-7 seen in the interpreter; tensor cores truncate where they add, and TF32 would be near 1e-3
@@ -77,13 +78,13 @@ def cases(device, flash_attention=module.flash_attention):
         table = [(shape, dtype) for shape in SMALL for dtype in (torch.float32, torch.float16)]
     else:
         table = [(shape, dtype) for shape in SMALL + LARGE for dtype in (torch.float32, torch.float16, torch.bfloat16)]
-    found = [Case(f"{s.name}-{str(d)[6:]}", partial(_check, flash_attention, s, d)) for s, d in table]
+    found = [Case(f"{s.name}-{str(d)[6:]}", partial(check, flash_attention, s, d)) for s, d in table]
     if device == "cuda":
         found += [Case("past-32-bits-float16", partial(_check_last_head, flash_attention))]
     return found
 
 
-def _check(flash_attention, shape, dtype, device):
+def check(flash_attention, shape, dtype, device):
     q, k, v = inputs(shape, dtype, device)
     call = partial(flash_attention, q, k, v, causal=shape.causal, sm_scale=shape.scale)
     with guarded_outputs():
@@ -158,7 +159,9 @@ def inputs(shape, dtype, device):
     return q, k, LAYOUTS[of_v](shape.B, shape.H_kv, shape.S_kv, shape.D, make)
 
 
-POINTERS = {"q_ptr", "k_ptr", "v_ptr", "o_ptr"}
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
+TARGETS = (80, 90, 100, 120)
+TILES = ("q_ptr", "k_ptr", "v_ptr", "do_ptr")  # what is loaded in tiles [rows, D]; other descriptors take one row
 
 
 def variants(thorough=False):
@@ -169,36 +172,56 @@ def variants(thorough=False):
         ("fp16-d64", "fp16", 64, False, True),
         ("fp32-d64", "fp32", 64, False, True),
     ]
-    if not thorough:
-        return [_variant(*row) for row in table]
-    table += [
-        ("fp16-d64-causal", "fp16", 64, True, False),
-        ("bf16-d64-causal", "bf16", 64, True, False),
-        ("bf16-d128", "bf16", 128, False, False),
-        ("fp16-d256-causal", "fp16", 256, True, False),
-        ("bf16-d256", "bf16", 256, False, True),
-        ("fp16-d80", "fp16", 80, True, False),
-        ("fp16-d32", "fp16", 32, True, False),
-        ("fp16-d16", "fp16", 16, True, False),
-        ("fp32-d16", "fp32", 16, True, False),
-        ("fp32-d32", "fp32", 32, True, False),
-        ("fp32-d64-causal", "fp32", 64, True, False),
-        ("fp32-d128-causal", "fp32", 128, True, False),
-        ("fp32-d256-causal", "fp32", 256, True, False),
-    ]
-    found = [_variant(*row) for row in table]
-    found.append(_variant("fp16-d64-odd-strides", "fp16", 64, True, False, divisible=False))
-    ones = ("stride_ks", "stride_vs", "H_q", "group", "S_q", "S_kv")  # the launcher makes a 1 a constant
-    found.append(_variant("fp16-d1-ones", "fp16", 1, True, False, divisible=False, ones=ones))
+    if thorough:
+        table += [
+            ("fp16-d64-causal", "fp16", 64, True, False),
+            ("bf16-d64-causal", "bf16", 64, True, False),
+            ("bf16-d128", "bf16", 128, False, False),
+            ("fp16-d256-causal", "fp16", 256, True, False),
+            ("bf16-d256", "bf16", 256, False, True),
+            ("fp16-d80", "fp16", 80, True, False),
+            ("fp16-d32", "fp16", 32, True, False),
+            ("fp16-d16", "fp16", 16, True, False),
+            ("fp32-d16", "fp32", 16, True, False),
+            ("fp32-d32", "fp32", 32, True, False),
+            ("fp32-d64-causal", "fp32", 64, True, False),
+            ("fp32-d128-causal", "fp32", 128, True, False),
+            ("fp32-d256-causal", "fp32", 256, True, False),
+            ("fp16-d64-odd-strides", "fp16", 64, True, False, False),
+            ("fp16-d1-odd-strides", "fp16", 1, True, False, False),
+        ]
+    return [variant for row in table for variant in _variants(*row)]
+
+
+def _variants(name, dtype, D, causal, whole, divisible=True):
+    return attention_variants(
+        name, module.flash_attention_kernel, module.config, dtype, D,
+        {"q_ptr": "BLOCK_M", "k_ptr": "BLOCK_N", "v_ptr": "BLOCK_N"}, {"o_ptr": dtype, "lse_ptr": "fp32"},
+        {"CAUSAL": causal, "WHOLE": whole}, divisible,
+    )  # fmt: skip
+
+
+def attention_variants(name, kernel, config, dtype, D, loaded, pointers, constexprs, divisible=True):
+    """One variant for each target, as the launcher has it there, of a kernel of attention.
+
+    config(dtype, D, capability): its tiles. loaded: arguments that TMA turns into descriptors, with the constexpr that
+    counts a tile's rows. pointers: the others, with their types. divisible: strides that are multiples of 16.
+    """
+    found = []
+    for target in TARGETS:
+        tma = target >= 90 and dtype != "fp32" and divisible
+        blocks = config(DTYPES[dtype], D, divmod(target, 10) if tma else None)._asdict()
+        options = {key: blocks.pop(key) for key in ("num_warps", "num_stages")}
+        constants = {**constexprs, **blocks, "D": D, "BLOCK_D": padded(D), "TMA": tma}
+        types = {"qk_scale": "fp32", **{key: f"*{kind}" for key, kind in pointers.items()}}
+        for key, rows in loaded.items():
+            kind, shape = (dtype, f"1, 1, {constants[rows]}, {padded(D)}") if key in TILES else ("fp32", f"1, {constants[rows]}")
+            types[key] = f"tensordesc<{kind}[{shape}]>" if tma else f"*{kind}"
+        types |= {key: ("i32", "i32", "i32") for key in kernel.arg_names if key.startswith("strides")}
+        sixteens = [
+            key for key in kernel.arg_names
+            if key.endswith("_ptr") and str(types.get(key)).startswith("*") or divisible and key.startswith("strides")
+        ]  # fmt: skip
+        args = signature(kernel, types, constants)
+        found.append(Variant(name, kernel, args, constants, options, tuple(sixteens), (target,)))
     return found
-
-
-def _variant(name, dtype, D, causal, whole, divisible=True, ones=()):
-    kernel = module.flash_attention_kernel
-    tiles = module.config({"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}[dtype], D)
-    blocks = {"BLOCK_D": module.padded(D), "BLOCK_M": tiles.BLOCK_M, "BLOCK_N": tiles.BLOCK_N}
-    constexprs = {"D": D, **blocks, "CAUSAL": causal, "WHOLE": whole, **dict.fromkeys(ones, 1)}
-    types = {**dict.fromkeys(POINTERS, f"*{dtype}"), "lse_ptr": "*fp32", "qk_scale": "fp32"}
-    names = [name for name in kernel.arg_names if name.endswith("_ptr") or divisible and name.startswith("stride")]
-    options = {"num_warps": tiles.num_warps, "num_stages": tiles.num_stages}
-    return Variant(name, kernel, signature(kernel, types, constexprs), constexprs, options, tuple(names))

@@ -1,4 +1,4 @@
-"""Proof of kernels.softmax against softmax in fp64, by the accepted criterion; NaN exactly where torch has it."""
+"""Proof of kernels.softmax and its gradient against fp64, by the accepted criterion; NaN exactly where torch has it."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from kernels import softmax as module
 from kernels.proof import Case, Variant, assert_close, assert_equal, guarded_outputs, signature
 
 WIDE = module.MAX_BLOCK
-WIDTHS = (1, 2, 127, 128, 781, 1024, WIDE, WIDE + 1, 2 * module.WIDE_BLOCK + 4097)
+WIDTHS = (1, 2, 127, 128, 781, 1024, WIDE // 2, WIDE // 2 + 1, WIDE + 1, WIDE + 2 * module.WIDE_BLOCK + 4097)
 
 
 def cases(device, softmax=module.softmax):
@@ -23,11 +23,17 @@ def cases(device, softmax=module.softmax):
         ("scalar", (), -1, torch.float32, _same),
         ("no-row", (0, 5), -1, torch.float32, _same),
         ("no-column", (5, 0), -1, torch.float32, _same),
+        ("narrow", (70, 33), -1, torch.float32, _same),
         ("first-dim", (19, 7), 0, torch.float32, _same),
+        ("first-dim-2100", (2100, 35), 0, torch.float16, _same),
         ("middle-dim", (3, 19, 5), 1, torch.float32, _same),
+        ("middle-dim-40", (2, 40, 3, 37), 1, torch.float16, _same),
+        ("first-dim-wide", (WIDE + 9, 3), 0, torch.float32, _same),
         ("transposed", (19, 7), -1, torch.float32, lambda x: x.t()),
+        ("channels-last", (2, 9, 4, 5), 3, torch.float32, lambda x: x.permute(0, 2, 3, 1)),
         ("window", (9, 40), -1, torch.float32, lambda x: _nan_around(x)[2:7, 3:33]),
         ("every-other", (9, 40), -1, torch.float32, lambda x: x[::2, ::2]),
+        ("three-strides", (4, 6, 5, 8), 1, torch.float32, lambda x: x[::2, :, ::2, ::2]),
         ("expanded", (1, 33), -1, torch.float32, lambda x: x.expand(4, 33)),
         ("large", (4, 300), -1, torch.float32, lambda x: x * 1e4),
         ("far-below-zero", (4, 300), -1, torch.float32, lambda x: x - 1e30),
@@ -46,7 +52,10 @@ def cases(device, softmax=module.softmax):
     if device == "cuda":
         table += [
             ("wide", (64, 131072), -1, torch.float32, _same),
+            ("wide-bf16", (700, 131072), -1, torch.bfloat16, _same),  # more programs than the GPU holds at once
+            ("wider", (5, 2**20 + 3), -1, torch.float32, _same),
             ("many-rows", (100_000, 33), -1, torch.float16, _same),
+            ("first-dim-4096", (4096, 4096), 0, torch.bfloat16, _same),
             ("past-32-bits", (2**17, 2**14 + 1), -1, torch.float16, _same),
         ]
     return [Case(name, partial(_check, softmax, *row)) for name, *row in table]
@@ -60,9 +69,33 @@ def _check(softmax, shape, dim, dtype, change, device):
     assert out.dtype == dtype, f"out is {out.dtype}, expected {dtype}"
     if out.numel() > 2**30:  # an fp64 oracle of all of it would not fit: the first and the last rows
         x, out = x[[0, 1, -2, -1]], out[[0, 1, -2, -1]]
-    assert_close(out, torch.softmax(x.double(), dim), _plain(x, dim), "out")
+    ref, plain = torch.softmax(x.double(), dim), _plain(x, dim)
+    assert_close(out, ref, plain, "out")
     if device == "cuda":
         assert_equal(softmax(x, dim), out, "out, run again")
+    for name, axes in {"dx": None, "dx of a broadcast": dim}.items():  # what comes in has other strides than x
+        dy = _upstream(x, axes, generator)
+        dx = _gradient(softmax, x, dim, dy)
+        assert dx.dtype == dtype, f"{name} is {dx.dtype}, expected {dtype}"
+        assert_close(dx, _formula(ref, dy.double(), dim), _formula(plain, dy, dim), name, factor=3)
+        if device == "cuda":
+            assert_equal(_gradient(softmax, x, dim, dy), dx, f"{name}, run again")
+
+
+def _upstream(x, dim, generator):
+    """Contiguous, with every second element left out, of x's shape; with `dim`, the same along all other axes."""
+    shape = [size if dim is None or axis == dim % x.dim() else 1 for axis, size in enumerate(x.shape)]
+    return torch.randn((*shape, 2), generator=generator, device=x.device).to(x.dtype)[..., 0].expand(x.shape)
+
+
+def _gradient(softmax, x, dim, dy):
+    x = x.detach().requires_grad_()
+    with guarded_outputs():
+        return torch.autograd.grad(softmax(x, dim), x, dy)[0]
+
+
+def _formula(y, dy, dim):
+    return y * (dy - (y * dy).sum(dim, keepdim=True)) if y.dim() else y * (dy - y * dy)
 
 
 def _plain(x, dim):
@@ -90,26 +123,55 @@ def _nan_around(x):
 
 
 def variants(thorough=False):
-    """One block of 1024 columns, the widest, the online kernel; with `thorough` also odd widths and other dtypes."""
+    """One tile of 1024 columns, the widest, online, split, backward; `thorough`: odd widths, strides, other dtypes."""
 
-    def variant(name, n_cols, dtype, divisible=("stride_x", "n_cols"), ones=()):
-        kernel, block, warps = module.launch(n_cols)
-        constexprs = {"BLOCK_SIZE": block, "COMPUTE": tl.float64 if dtype == "fp64" else tl.float32, **dict.fromkeys(ones, 1)}
-        types = signature(kernel, {"x_ptr": f"*{dtype}", "out_ptr": f"*{dtype}"}, constexprs)
-        return Variant(name, kernel, types, constexprs, {"num_warps": warps}, ("x_ptr", "out_ptr", *divisible))
+    def variant(name, n_cols, dtype, divisible=True, adjacent=True, backward=False):
+        how = module.launch(n_cols, {"fp64": 8, "fp32": 4}.get(dtype, 2), adjacent, backward)
+        tensors = ("y", "dy", "dx") if backward else ("x", "out")
+        constexprs = {"BLOCK_SIZE": how.BLOCK_SIZE}
+        if how.parts:
+            constexprs["MAX_PARTS"] = module.MAX_PARTS
+        else:
+            constexprs |= {"ROWS": how.ROWS, "COMPUTE": tl.float64 if dtype == "fp64" else tl.float32}
+        types = {"stats_ptr": "*fp32", "counts_ptr": "*i32"}
+        # the launcher makes a stride of 1 a constant
+        strides = ("i32", "i32", "constexpr") if adjacent else ("i32", "constexpr", "i32")
+        for tensor in tensors:
+            types |= {f"{tensor}_ptr": f"*{dtype}", f"{tensor}_strides": strides}
+            constexprs[(how.kernel.arg_names.index(f"{tensor}_strides"), strides.index("constexpr"))] = 1
+        multiples = [f"{tensor}_ptr" for tensor in tensors]
+        if divisible:
+            multiples += [f"{tensor}_strides" for tensor in tensors] + ["n_cols", "n_inner"]
+        types = signature(how.kernel, types, constexprs)
+        return Variant(name, how.kernel, types, constexprs, how.options, tuple(multiples))
 
+    wider = module.MAX_PARTS * 16384 + 1
     shown = [
         variant("fp32-1024", 1024, "fp32"),
         variant("fp32-widest", WIDE, "fp32"),
-        variant("fp32-online", WIDE + 1, "fp32"),
+        variant("fp32-online", wider, "fp32"),
+        variant("fp32-split", 131072, "fp32"),
+        variant("fp32-backward", 4096, "fp32", backward=True),
     ]
     return shown + thorough * [
-        variant("fp32-781", 781, "fp32", ()),
-        variant("fp16-1024", 1024, "fp16"),
+        variant("fp32-781", 781, "fp32", False),
+        variant("fp32-1", 1, "fp32", False),
+        variant("fp32-strided", 4096, "fp32", adjacent=False),
+        variant("fp32-strided-online", 8192, "fp32", adjacent=False),
         variant("bf16-1024", 1024, "bf16"),
-        variant("bf16-online", WIDE + 1, "bf16"),
+        variant("bf16-widest", WIDE // 2, "bf16"),
+        variant("bf16-online", WIDE, "bf16"),
+        variant("bf16-split", 131072, "bf16"),
+        variant("bf16-strided", 1024, "bf16", adjacent=False),
         variant("fp64-1024", 1024, "fp64"),
-        variant("fp64-widest", WIDE, "fp64"),
-        variant("fp64-online", WIDE + 1, "fp64"),
-        variant("fp32-1", 1, "fp32", (), ("stride_x", "n_cols")),  # the launcher makes a 1 a constant
+        variant("fp64-widest", WIDE // 2, "fp64"),
+        variant("fp64-online", WIDE, "fp64"),
+        variant("fp32-backward-widest", WIDE // 2, "fp32", backward=True),
+        variant("fp32-backward-split", 131072, "fp32", backward=True),
+        variant("fp32-backward-strided", 2048, "fp32", adjacent=False, backward=True),
+        variant("bf16-backward-widest", WIDE, "bf16", backward=True),  # spills 40 bytes
+        variant("bf16-backward-split", 131072, "bf16", backward=True),
+        variant("bf16-backward-wide", wider, "bf16", backward=True),
+        variant("fp64-backward-widest", WIDE // 4, "fp64", backward=True),
+        variant("fp64-backward-wide", WIDE, "fp64", backward=True),
     ]

@@ -42,4 +42,8 @@ def compile_variant(variant, target):
 
 if __name__ == "__main__":
     variants = {name: importlib.import_module(f"kernels.proof.{name}").variants(thorough=True) for name in sys.argv[1:]}
-    print(json.dumps({n: {v.name: {t: compile_variant(v, t) for t in TARGETS} for v in variants[n]} for n in variants}))
+    found = {name: {variant.name: {} for variant in variants[name]} for name in variants}
+    for name in variants:
+        for variant in variants[name]:
+            found[name][variant.name] |= {target: compile_variant(variant, target) for target in variant.targets or TARGETS}
+    print(json.dumps(found))

@@ -12,60 +12,119 @@ FAULTS = {
     "add: no mask": ("vector_add", "mask = offsets < n_elements", "mask = offsets >= 0"),
     "add: one block": ("vector_add", "pid * BLOCK_SIZE", "0 * BLOCK_SIZE"),
     "add: operand": ("vector_add", "x + y, mask", "x + x, mask"),
-    "softmax: no maximum": ("softmax", "tl.exp(x - tl.max(x, axis=0))", "tl.exp(x)"),
-    "softmax: padded with 0": ("softmax", 'float("-inf")).to(COMPUTE)  # [BLOCK_SIZE]', "0.0).to(COMPUTE)"),
-    "softmax: row stride": ("softmax", "row * stride_x", "row * n_cols"),
-    "softmax: store without mask": ("softmax", "tl.sum(e, axis=0), mask=mask)", "tl.sum(e, axis=0))"),
-    "softmax: dim ignored": ("softmax", "x.movedim(dim, -1) if", "x if"),
-    "online: no correction": ("softmax", "l_i * tl.exp(m_i - m_safe)", "l_i"),
+    "softmax: no maximum": ("softmax", "x - tl.max(x, axis=1)[:, None]", "x"),
+    "softmax: padded with 0": ("softmax", '0, cols), mask=mask, other=float("-inf")', "0, cols), mask=mask, other=0.0"),
+    "softmax: row stride": ("softmax", "inner * strides[1]", "inner * 7"),
+    "softmax: outer stride": ("softmax", "outer * strides[0]", "outer * 7"),
+    "softmax: column stride": ("softmax", "tl.cast(strides[2], tl.int64)", "1"),
+    "softmax: output's strides": ("softmax", "at(out_ptr, out_strides", "at(out_ptr, x_strides"),
+    "softmax: store without mask": ("softmax", "0, cols), y, mask=mask)", "0, cols), y)"),
+    "softmax: rows not masked": ("softmax", "(inner < n_inner) & (cols < n_cols)", "cols < n_cols"),
+    "softmax: a tile too few": ("softmax", "triton.cdiv(n_inner, how.ROWS)", "max(n_inner // how.ROWS, 1)"),
+    "softmax: axes merged that do not": ("softmax", "merged[-1][1] == [size * step for step in steps]", "True"),
+    "online: no correction": ("softmax", "l_i * tl.exp2((m_i - m_safe) * LOG2E)", "l_i"),
     "online: no guard": ("softmax", 'tl.where(m_new == float("-inf"), 0.0, m_new)', "m_new"),
-    "online: padded with 0": ("softmax", 'start, other=float("-inf")', "start, other=0.0"),
-    "online: not divided": ("softmax", "tl.exp(x - m_i) / l_i", "tl.exp(x - m_i)"),
-    "online: store without mask": ("softmax", "/ l_i, mask=mask)", "/ l_i)"),
+    "online: padded with 0": ("softmax", 'other=float("-inf"), eviction_policy="evict_last"', "other=0.0"),
+    "online: not divided": ("softmax", "LOG2E) * scale", "LOG2E)"),
+    "online: store without mask": ("softmax", 'y, mask=mask, cache_modifier=".cs"', 'y, cache_modifier=".cs"'),
+    "online: last block left out": ("softmax", "(n_cols - 1) // BLOCK_SIZE *", "(n_cols // BLOCK_SIZE - 1) *"),
+    "backward: no sum": ("softmax", "dy - tl.sum(y * dy, axis=1)[:, None]", "dy"),
+    "backward: sum of dy": ("softmax", "tl.sum(y * dy, axis=1)[:, None]", "tl.sum(dy, axis=1)[:, None]"),
+    "backward: not times y": ("softmax", "y * (dy - tl.sum", "(dy - tl.sum"),
+    "backward: y's strides for dy": ("softmax", "at(dy_ptr, dy_strides", "at(dy_ptr, y_strides"),
+    "wide backward: last step only": ("softmax", "total += tl.sum", "total = tl.sum"),
+    "wide backward: no sum": ("softmax", "dy - total[:, None]", "dy"),
+    "wide backward: store without mask": ("softmax", 'dx, mask=mask, cache_modifier=".cs"', 'dx, cache_modifier=".cs"'),
     "mask: strict": ("flash_attention", "<= offs_m[:, None] +", "< offs_m[:, None] +"),
     "mask: top-left": ("flash_attention", "offs_m[:, None] + (S_kv - S_q)", "offs_m[:, None]"),
-    "mask: none": ("flash_attention", "        if CAUSAL:\n            s =", "        if False:\n            s ="),
+    "mask: none": ("flash_attention", "if BLOCK_D > 128 or start_n >= whole:", "if False:"),
     "mask: last keys": ("flash_attention", "if not WHOLE:", "if False:"),
-    "mask: taken for whole": ("flash_attention", "WHOLE=S_kv % tiles.BLOCK_N == 0", "WHOLE=True"),
+    "mask: taken for whole": ("flash_attention", "WHOLE=S_kv % blocks.BLOCK_N == 0", "WHOLE=True"),
     "mask: a tile too few": ("flash_attention", "start_m + BLOCK_M + S_kv - S_q", "start_m + S_kv - S_q"),
     "mask: finite": ("flash_attention", '(S_kv - S_q), s, float("-inf"))', "(S_kv - S_q), s, -1e4)"),
-    "scale: none": ("flash_attention", '"ieee") * qk_scale', '"ieee")'),
-    "scale: without log2 e": ("flash_attention", "sm_scale * LOG2E", "sm_scale"),
-    "scale: 1 / D": ("flash_attention", "1 / math.sqrt(D)", "1 / D"),
-    "scale: padded D": ("flash_attention", "1 / math.sqrt(D)", "1 / math.sqrt(padded(D))"),
+    "mask: whole tiles one too many": ("flash_attention", "tl.maximum(start_m + 1 + S_kv", "tl.maximum(start_m + BLOCK_N + S_kv"),
+    "scale: none": ("flash_attention", "s * qk_scale - m_safe", "s - m_safe"),
+    "scale: of the maximum": ("flash_attention", "tl.max(s, axis=1) * qk_scale", "tl.max(s, axis=1)"),
+    "scale: sign": ("flash_attention", "q if sm_scale >= 0 else -q", "q"),
+    "scale: zero": ("flash_attention", "abs(sm_scale) * LOG2E, TINY", "abs(sm_scale) * LOG2E, 0.0"),
+    "scale: without log2 e": ("flash_attention", "abs(sm_scale) * LOG2E", "abs(sm_scale)"),
+    "scale: 1 / D": ("flash_attention", "1 / math.sqrt(q.shape[3])", "1 / q.shape[3]"),
+    "scale: padded D": ("flash_attention", "1 / math.sqrt(q.shape[3])", "1 / math.sqrt(padded(q.shape[3]))"),
     "correction: l": ("flash_attention", "l_i * alpha", "l_i"),
     "correction: acc": ("flash_attention", "acc * alpha[:, None]", "acc"),
     "correction: inverse": ("flash_attention", "tl.exp2(m_i - m_safe)", "tl.exp2(m_safe - m_i)"),
     "correction: no guard": ("flash_attention", 'tl.where(m_new == float("-inf"), 0.0, m_new)', "m_new"),
-    "maximum: of the tile only": ("flash_attention", "tl.maximum(m_i, tl.max(s, axis=1))", "tl.max(s, axis=1)"),
+    "maximum: of the tile only": ("flash_attention", "tl.maximum(m_i, tl.max(s, axis=1) * qk_scale)", "tl.max(s, axis=1) * qk_scale"),
     "heads: interleaved": ("flash_attention", "h // group", "h % (H_q // group)"),
     "heads: first only": ("flash_attention", "h // group", "h * 0"),
-    "heads: batch": ("flash_attention", "(pid // tiles // H_q)", "(pid // tiles // H_q * 0)"),
-    "output: not divided": ("flash_attention", "acc / l_safe[:, None]", "acc"),
+    "heads: batch": ("flash_attention", "head // H_q, head % H_q", "head // H_q * 0, head % H_q"),
+    "output: not divided": ("flash_attention", "acc * (1.0 / l_safe)[:, None]", "acc"),
     "output: 0 / 0": ("flash_attention", "tl.where(l_i == 0.0, 1.0, l_i)", "l_i"),
     "output: past the rows": ("flash_attention", "lse, mask=offs_m < S_q)", "lse)"),
     "lse: base 2": ("flash_attention", "* 0.6931471805599453", "* 1.0"),
     "lse: maximum only": ("flash_attention", "m_i + tl.log2(l_safe)", "m_i"),
-    "lse: head": ("flash_attention", "(b * H_q + h) * S_q", "h * S_q"),
-    "padding: D of k and v": ("flash_attention", "start_n)[:, None] & (offs_d < D)", "start_n)[:, None] & (offs_d >= 0)"),
-    "padding: rows of k and v": ("flash_attention", "offs_n < S_kv - start_n)[:, None]", "offs_n < S_kv)[:, None]"),
-    "strides: k's for v": ("flash_attention", "tl.cast(stride_vs, tl.int64)", "tl.cast(stride_ks, tl.int64)"),
-    "strides: last one": ("flash_attention", "x if x.stride(-1) == 1 else x.contiguous()", "x"),
+    "lse: head": ("flash_attention", "head.to(tl.int64) * S_q", "h.to(tl.int64) * S_q"),
+    "strides: q's for o": ("flash_attention", "store_tile(o_ptr, strides_o", "store_tile(o_ptr, strides_q"),
+    "strides: last one": ("flash_attention", "map(dense_rows, (q if", "map(lambda x: x, (q if"),
+    "tiles: columns": ("flash_attention_tiles", "(tl.arange(0, BLOCK_D) < D)[None, :]", "(tl.arange(0, BLOCK_D) >= 0)[None, :]"),
+    "tiles: rows": ("flash_attention_tiles", "(tl.arange(0, ROWS) < S - start)", "(tl.arange(0, ROWS) < S)"),
+    "tiles: row stride": ("flash_attention_tiles", "rows[:, None] * strides[2]", "rows[:, None] * strides[1]"),
+    "tiles: head of the batch": ("flash_attention_tiles", "tl.cast(b, tl.int64) * strides[0]", "tl.cast(b, tl.int64) * strides[1]"),
+    "tiles: descriptor's row": ("flash_attention_tiles", "x.load([b, h, start, 0])", "x.load([b, h, 0, 0])"),
+    "dq: delta": ("flash_attention_backward", "ds = p * (dp - delta[:, None])", "ds = p * dp"),
+    "dq: lse": ("flash_attention_backward", "s * qk_scale - lse[:, None]", "s * qk_scale"),
+    "dq: mask": ("flash_attention_backward", "<= offs_m[:, None] + (S_kv - S_q), p, 0.0", "<= offs_m[:, None], p, 0.0"),
+    "dq: last keys": ("flash_attention_backward", "(offs_n < S_kv - start_n)[None, :], p, 0.0", "(offs_n >= 0)[None, :], p, 0.0"),
+    "dq: scale": ("flash_attention_backward", "dq * sm_scale", "dq"),
+    "dq: key head": ("flash_attention_backward", "h_kv = h // group", "h_kv = h % (H_q // group)"),
+    "delta: dlse": ("flash_attention_backward", "delta -= tl.load(dlse_ptr", "delta += tl.load(dlse_ptr"),
+    "delta: rows": ("flash_attention_backward", "delta_ptr + head.to(tl.int64) * S_pad", "delta_ptr + h.to(tl.int64) * S_pad"),
+    "dkdv: mask": ("flash_attention_backward", "(start_m + offs_m)[None, :] + (S_kv - S_q)", "(start_m + offs_m)[None, :]"),
+    "dkdv: first rows": ("flash_attention_backward", "tl.maximum(start_n + S_q - S_kv, 0)", "tl.maximum(start_n, 0)"),
+    "dkdv: rows that see all": ("flash_attention_backward", "start_n + BLOCK_N - 1 + S_q - S_kv", "start_n + S_q - S_kv"),
+    "dkdv: one head of a group": ("flash_attention_backward", "for one in range(group)", "for one in range(1)"),
+    "dkdv: scale": ("flash_attention_backward", "dk * sm_scale", "dk"),
+    "dkdv: delta": ("flash_attention_backward", "dp - delta[None, :]", "dp"),
+    "backward: strides of dO": ("flash_attention_backward", "dense_rows, (q, k, v, do, o)", "lambda x: x, (q, k, v, do, o)"),
+    "split: segment": ("flash_attention_decode", "begin = split * segment", "begin = 0"),
+    "split: last keys": ("flash_attention_decode", "seen = (offs_n < S_kv - start_n)", "seen = (offs_n >= 0)"),
+    "split: mask": ("flash_attention_decode", "<= i[:, None] + (S_kv - S_q)", "<= rows[:, None] + (S_kv - S_q)"),
+    "split: alone, base 2": ("flash_attention_decode", "lse *= 0.6931471805599453", "lse *= 1.0"),
+    "split: alone, head": ("flash_attention_decode", "        o_offsets = b.to(tl.int64) * strides_o[0]", "        o_offsets = 0 * strides_o[0]"),
+    "merge: unweighted": ("flash_attention_decode", "tl.sum(w[:, None] * part, axis=0)", "tl.sum(part, axis=0)"),
+    "merge: no correction": ("flash_attention_decode", "acc = acc * alpha + tl.sum(w", "acc = acc + tl.sum(w"),
+    "merge: first segments only": ("flash_attention_decode", "range(0, splits, BLOCK_S)", "range(0, 2, BLOCK_S)"),
+    "merge: lse": ("flash_attention_decode", "(m_i + tl.log2(l_safe)) * 0.6931471805599453", "m_i * 0.6931471805599453"),
+    "merge: no guard": ("flash_attention_decode", 'm_safe = tl.where(m_new == float("-inf"), 0.0, m_new)', "m_safe = m_new"),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 def load(path, name):
-    """The module of a file, under the name of its kernel's function."""
-    spec = importlib.util.spec_from_file_location(f"mutated_{name}", path)
+    """What a file defines: its kernel's function, or the module where name is None."""
+    spec = importlib.util.spec_from_file_location(f"mutated_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, {"vector_add": "add"}.get(name, name))
+    return module if name is None else getattr(module, {"vector_add": "add"}.get(name, name))
 
 
-def first_failure(name, function):
-    """Name of the first case that the function fails, None if it passes all."""
-    for case in importlib.import_module(f"kernels.proof.{name}").cases("cpu", function):
+PARTS = ("flash_attention", "flash_attention_backward", "flash_attention_decode", "flash_attention_tiles")
+
+
+def install(name, part, monkeypatch):
+    """Put the functions of a mutated part of flash_attention wherever the modules have those of the part itself."""
+    original = importlib.import_module(f"kernels.{name}")
+    modules = [importlib.import_module(f"kernels.{other}") for other in PARTS]
+    for key, value in vars(original).items():
+        if getattr(getattr(value, "fn", value), "__module__", None) == original.__name__:  # fn: of a kernel
+            for module in modules:
+                if vars(module).get(key) is value:
+                    monkeypatch.setattr(module, key, getattr(part, key))
+
+
+def first_failure(name, function=None):
+    """Name of the first case that the function fails, None if it passes all; without one, the module's own is proved."""
+    for case in importlib.import_module(f"kernels.proof.{name}").cases("cpu", *filter(None, [function])):
         try:
             case.check("cpu")
         except AssertionError:
@@ -74,9 +133,14 @@ def first_failure(name, function):
 
 
 @pytest.mark.parametrize("name, text, fault", FAULTS.values(), ids=FAULTS)
-def test_caught(name, text, fault, tmp_path):
+def test_caught(name, text, fault, tmp_path, monkeypatch):
     source = (KERNELS / f"{name}.py").read_text("utf-8")
     assert text in source, "the kernel's text has changed; change the fault with it"
     path = tmp_path / f"{name}.py"
     path.write_text(source.replace(text, fault), "utf-8")
-    assert first_failure(name, load(path, name)), "every case passed all the same"
+    if name in PARTS[1:]:
+        install(name, load(path, None), monkeypatch)
+        found = first_failure("flash_attention" if name == "flash_attention_tiles" else name)
+    else:
+        found = first_failure(name, load(path, name))
+    assert found, "every case passed all the same"

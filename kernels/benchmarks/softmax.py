@@ -1,0 +1,123 @@
+"""Row softmax, forward and backward, ours beside torch, torch.compile and the composed form of five operators.
+
+GB/s count the bytes that must move, each input read once and each output written once, whatever the form really moves.
+"""
+
+from kernels.benchmarks import DEVICE, SEED
+from kernels.timing import absent_note, at, cache_bytes, check_close, figure, gbps, graph_ms, median_ms, moved, need_gpu, rotation
+
+SHAPES = ((4096, 781), (4096, 1024), (4096, 4096), (4096, 12672), (16384, 8192), (4096, 32768), (2048, 131072))
+DTYPES = ("fp32", "bf16")  # the first is not written in keys
+SMALL = (4096, 1024)  # shorter than its launches: replayed from a CUDA graph as well
+
+
+def key_of(peer, measure, rows, columns, dtype=DTYPES[0]):
+    """Key of a softmax figure, such as `ours_gbps_4096x1024` or `torch_backward_ms_4096x4096_bf16`."""
+    return f"{peer}_{measure}_{rows}x{columns}" + (f"_{dtype}" if dtype != DTYPES[0] else "")
+
+
+def measure():
+    """Row softmax: ms and GB/s (one read and one write) of the composed form, torch, torch.compile and ours.
+
+    `compiled` is the composed form through torch.compile; `composed_over_ours_…` is the ratio of their times. Keys with
+    `graph` are replayed from a CUDA graph, with more tensors than fit in L2; `backward`: two reads and one write, torch
+    and ours. `of_copy_…`: our GB/s over that of a copy of the same tensor, in per cent.
+    """
+    import torch
+
+    need_gpu()
+    torch.manual_seed(SEED)
+    figures, absent = {}, {}
+    peers = _softmax_peers()
+    for dtype in DTYPES:
+        for rows, columns in SHAPES:
+            x = torch.randn(rows, columns, device=DEVICE).to({"fp32": torch.float32, "bf16": torch.bfloat16}[dtype])
+            with at(f"softmax，{rows}×{columns}，{dtype}"):
+                figures |= _one_softmax(peers, x, dtype, absent)
+            del x
+            torch.cuda.empty_cache()
+    with at("softmax，CUDA graph"):
+        figures |= _small_softmax({peer: run for peer, run in peers.items() if peer not in absent})
+    return figures | absent_note(absent)
+
+
+def _one_softmax(peers, x, dtype, absent):
+    """Figures of one shape and dtype."""
+    import torch
+
+    rows, columns = x.shape
+    key = lambda peer, measure: key_of(peer, measure, rows, columns, dtype)  # noqa: E731, one word for five
+    # fp32 rounds at 6e-8 and bf16 at 4e-3; a wrong row or a lost column errs by far more
+    tolerance, ref = {"fp32": 1e-5, "bf16": 5e-3}[dtype], torch.softmax(x.double(), -1)
+    figures, ms = {}, {}
+    for peer, run in peers.items():
+        with at(peer):
+            out = _compiled_or_none(run, x, absent) if peer == "compiled" else run(x)
+            if out is None:
+                continue
+            check_close(out, ref, tolerance, peer)
+            del out
+            ms[peer] = median_ms(lambda: run(x), rep=60)
+            figures |= moved(key(peer, "{}"), 2 * x.nbytes, ms[peer])
+    target = torch.empty_like(x)
+    copy = gbps(2 * x.nbytes, median_ms(lambda: target.copy_(x), rep=60))
+    figures[key("composed_over_ours", "time")] = figure(ms["composed"] / ms["ours"], "倍")
+    figures[key("ours", "of_copy")] = figure(100 * gbps(2 * x.nbytes, ms["ours"]) / copy, "%")
+    y, dy = peers["torch"](x), torch.randn_like(x)
+    wanted = ref * (dy.double() - (ref * dy.double()).sum(-1, keepdim=True))
+    for peer in ("torch", "ours"):
+        with at(f"{peer}，反向"):
+            leaf = x.clone().requires_grad_()
+            y = peers[peer](leaf)
+
+            def backward(y=y, leaf=leaf):
+                return torch.autograd.grad(y, leaf, dy, retain_graph=True)[0]
+
+            check_close(backward(), wanted, 4 * tolerance, f"{peer}，反向")
+            figures |= moved(key(peer, "backward_{}"), 3 * x.nbytes, median_ms(backward, rep=60))
+    return figures
+
+
+def composed_softmax(x):
+    """Softmax of the last dimension as five operators, five kernels: max, subtract, exp, sum, divide."""
+    row_max = x.amax(-1, keepdim=True)
+    shifted = x - row_max
+    weights = shifted.exp()
+    total = weights.sum(-1, keepdim=True)
+    return weights / total
+
+
+def _softmax_peers():
+    import torch
+
+    from kernels.softmax import softmax as ours
+
+    torch._dynamo.config.recompile_limit = 256  # beyond it torch.compile runs the uncompiled form, unasked
+    compiled = torch.compile(composed_softmax, dynamic=False)  # one compilation a shape, in its first call
+    return {"composed": composed_softmax, "torch": lambda x: torch.softmax(x, -1), "compiled": compiled, "ours": ours}
+
+
+def _compiled_or_none(run, x, absent):
+    """First call of the compiled form; None and a note where torch.compile does not work on this machine."""
+    if "compiled" in absent:
+        return None
+    try:
+        return run(x)
+    except Exception as error:  # its failures have no common base: a missing compiler, a bug of the back end
+        absent["compiled"] = f"{type(error).__name__}: {error}"
+        return None
+
+
+def _small_softmax(peers):
+    """Graph figures of the small shape; each set is one input, its output is the graph's own."""
+    import torch
+
+    rows, columns = SMALL
+    sets = rotation(2 * 4 * rows * columns, cache_bytes())
+    inputs = [torch.randn(rows, columns, device=DEVICE) for _ in range(sets)]
+    ms = {peer: graph_ms([lambda run=run, x=x: run(x) for x in inputs]) for peer, run in peers.items()}
+    figures = {}
+    for peer, time in ms.items():
+        figures |= moved(key_of(peer, "graph_{}", rows, columns), 2 * inputs[0].nbytes, time)
+    ratio = ms["composed"] / ms["ours"]
+    return figures | {key_of("composed_over_ours", "graph_time", rows, columns): figure(ratio, "倍")}

@@ -1,0 +1,126 @@
+"""What the attention kernels share: which tile a program takes, how it loads one, and how the host hands tensors over.
+
+Tensors come with their true strides. Where the device has a tensor memory accelerator (TMA, from sm_90 on) and the
+layout suits it, a kernel gets descriptors and one thread asks for a whole tile; everywhere else it gets pointers. What
+lies outside the tensor reads as 0 either way.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernels import checks
+
+ALIGNMENT = 16  # bytes: of a descriptor's base address and of all its strides but the last
+L2_BYTES = 32 * 2**20  # of K and V, or Q and dO, that neighbouring programs may use at once: the H200's L2 has 60 MB
+INTERPRETED_SMS = 40  # multiprocessors that the interpreter stands for: enough that splitting is tried
+
+
+# --8<-- [start:place]
+@triton.jit
+def place(tiles, heads, together):
+    """(tile, head) of this program. Heads go in groups of `together`: all heads of a group for tile 0, then tile 1 …
+
+    So programs that run at the same time share the keys and values of few heads, which stay in L2.
+    """
+    pid = tl.program_id(axis=0)
+    first = pid // (tiles * together) * together
+    width = tl.minimum(together, heads - first)  # the last group may be smaller
+    within = pid - first * tiles
+    return within // width, first + within % width
+# --8<-- [end:place]
+
+
+# --8<-- [start:load]
+@triton.jit
+def load_tile(x, strides, b, h, start, S, D: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr, TMA: tl.constexpr):
+    """[ROWS, BLOCK_D]: rows from `start` on of head h of batch entry b of x [B, H, S, D], zeros past its edges.
+
+    strides: elements from one batch entry, head and row to the next. TMA: x is a descriptor, which knows them itself.
+    """
+    if TMA:
+        return x.load([b, h, start, 0]).reshape(ROWS, BLOCK_D)
+    else:
+        return tl.load(
+            tile_pointers(x, strides, b, h, start, ROWS, BLOCK_D), mask=tile_mask(start, S, D, ROWS, BLOCK_D), other=0.0
+        )
+
+
+@triton.jit
+def store_tile(x, strides, b, h, start, S, tile, D: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Write tile [ROWS, BLOCK_D] where x has such rows and columns, in x's dtype. Through pointers, always."""
+    pointers = tile_pointers(x, strides, b, h, start, ROWS, BLOCK_D)
+    tl.store(pointers, tile.to(x.dtype.element_ty), mask=tile_mask(start, S, D, ROWS, BLOCK_D))
+
+
+@triton.jit
+def tile_pointers(x, strides, b, h, start, ROWS: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Addresses of a tile; 64 bits, because offsets within a tensor may pass 2^31."""
+    head = x + tl.cast(b, tl.int64) * strides[0] + tl.cast(h, tl.int64) * strides[1] + tl.cast(start, tl.int64) * strides[2]
+    rows = tl.arange(0, ROWS).to(tl.int64)
+    return head + rows[:, None] * strides[2] + tl.arange(0, BLOCK_D)[None, :]
+
+
+@triton.jit
+def tile_mask(start, S, D: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Which places of a tile the tensor has."""
+    return (tl.arange(0, ROWS) < S - start)[:, None] & (tl.arange(0, BLOCK_D) < D)[None, :]
+# --8<-- [end:load]
+
+
+def padded(D):
+    """The tile width for a head dimension: a power of two, and at least 16 because a product's inner length must be."""
+    return max(16, triton.next_power_of_2(D))
+
+
+def dense_rows(x):
+    """x with a contiguous last dimension, which every kernel here wants: itself, or a copy."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def capability(x):
+    """(major, minor) of x's device; None in the interpreter."""
+    return torch.cuda.get_device_capability(x.device) if x.is_cuda else None
+
+
+def large_memory(capability):
+    """A block of this device may have 227 KB of shared memory: sm_90 and sm_100. Others get tiles for 99 KB (sm_120, sm_86)."""
+    return capability is not None and capability[0] in (9, 10)
+
+
+def multiprocessors(x):
+    """How many multiprocessors x's device has."""
+    return torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else INTERPRETED_SMS
+
+
+def heads_together(heads, group, bytes_per_head, tiles):
+    """How many heads `place` takes together when a key-value head of `bytes_per_head` serves `group` query heads."""
+    kv_heads = max(1, L2_BYTES // max(1, bytes_per_head))
+    return max(1, min(heads, kv_heads * group, 2**30 // tiles))  # tiles * together is a 32-bit number in the kernel
+
+
+def use_descriptors(kernel, *tensors):
+    """Descriptors can replace pointers: 16-bit elements, TMA (or the interpreter), and every layout fits one."""
+    device = checks.interpreted(kernel) or capability(tensors[0])[0] >= 9
+    return device and all(_describable(x) for x in tensors)
+
+
+def _describable(x):
+    if x.element_size() != 2 or not x.numel() or x.data_ptr() % ALIGNMENT:
+        return False
+    return all(n == 1 or s > 0 and s * x.element_size() % ALIGNMENT == 0 for n, s in zip(x.shape[:3], x.stride()))
+
+
+def operand(x, rows, tma):
+    """What a kernel takes for x [B, H, S, D] loaded in tiles of `rows`: a descriptor with tma, else x itself."""
+    if not tma:
+        return x
+    step = ALIGNMENT // x.element_size()  # a dimension of one entry may have any stride; a descriptor's must be a multiple
+    strides = [s if n > 1 else -(-s // step) * step or step for n, s in zip(x.shape[:3], x.stride())]
+    return TensorDescriptor(x, list(x.shape), [*strides, 1], [1, 1, rows, padded(x.shape[3])])
+
+
+def matrix_operand(x, columns, tma):
+    """The same for a contiguous matrix, loaded in pieces of one row."""
+    return TensorDescriptor(x, list(x.shape), list(x.stride()), [1, columns]) if tma else x

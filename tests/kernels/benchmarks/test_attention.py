@@ -1,0 +1,171 @@
+"""kernels.benchmarks.attention and what builds on it, without a GPU: keys, references, peers, and every group in a dry run on the CPU."""
+
+import ast
+import json
+import math
+import re
+import sys
+
+import pytest
+import torch
+
+from kernels import timing
+from kernels.benchmarks import attention as benchmarks
+from kernels.benchmarks import attention_backward, attention_decode
+
+KEY = re.compile(r"[a-z0-9_]+")
+SDPA = torch.nn.functional.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize("shape", benchmarks.forward_shapes(), ids=str)
+def test_flops(shape):
+    B, H, S, d = shape.size
+    assert timing.attention_flops(B, H, S, S, d) == 4 * 16384 * 2048 * S  # tokens, hidden size and S alone decide
+    assert timing.attention_flops(B, H, S, S, d, causal=True) * 2 == timing.attention_flops(B, H, S, S, d)
+
+
+def test_keys_differ():
+    keys = [shape.key(peer, measure) for peer in ("eager", "ours") for measure in ("ms", "tflops") for shape in benchmarks.forward_shapes()]
+    assert len(set(keys)) == len(keys) and all(map(KEY.fullmatch, keys))
+    assert {"eager_ms_512", "ours_tflops_4096_d64_causal", "ours_ms_16384_d256_causal_bf16"} <= set(keys)
+    assert set(benchmarks.backward_shapes()) <= set(benchmarks.forward_shapes())
+
+
+def test_checked_heads_are_spread():
+    assert benchmarks._heads(torch.empty(2, 8, 1, 1)) == [(0, 0), (1, 0), (1, 7)]
+    assert benchmarks._heads(torch.empty(1, 1, 1, 1)) == [(0, 0)]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_peers_and_references_agree(causal, monkeypatch):
+    monkeypatch.setattr(benchmarks, "DEVICE", "cpu")
+    q, k, v, do = (torch.randn(2, 3, 17, 8) for _ in range(4))
+    leaves = [x.double().requires_grad_() for x in (q, k, v)]
+    exact = SDPA(*leaves, is_causal=causal)
+    for head, ref, low in benchmarks.reference(q.half(), k.half(), v.half(), causal):
+        assert ref.dtype == torch.float32 and low.dtype == torch.float16
+        torch.testing.assert_close(ref.double(), exact[head], rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(benchmarks.eager(17, causal)(q, k, v).double(), exact, rtol=1e-5, atol=1e-6)
+    exact_gradients = torch.autograd.grad(exact, leaves, do.double())
+    for wanted, place in zip(exact_gradients, benchmarks.reference_gradients(q, k, v, do, causal), strict=True):
+        for head, ref, low in place:
+            torch.testing.assert_close(ref.double(), wanted[head], rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(ref, low)
+
+
+def test_grouped_heads_of_the_reference():
+    q, k, v = torch.randn(1, 4, 1, 8), torch.randn(1, 2, 9, 8), torch.randn(1, 2, 9, 8)
+    exact = SDPA(q, k, v, enable_gqa=True)
+    for head, ref, _ in benchmarks.reference(q, k, v, False):
+        torch.testing.assert_close(ref, exact[head])
+
+
+def test_agree_refuses():
+    q = torch.randn(1, 2, 5, 8)
+    expected = benchmarks.reference(q, q, q, False)
+    out = SDPA(q, q, q)
+    benchmarks.agree(out, expected, "ours")
+    with pytest.raises(AssertionError, match="ours，头"):
+        benchmarks.agree(out + 0.1, expected, "ours")
+    with pytest.raises(AssertionError, match="ours 的结果里有 NaN"):
+        benchmarks.agree(out.index_fill(2, torch.tensor([3]), math.nan), expected, "ours")
+
+
+def test_choice_is_a_backend_name():
+    q = torch.randn(1, 1, 8, 16)
+    assert re.fullmatch("[A-Z_]+", benchmarks.sdpa_choice(q, q, q, False))
+
+
+def raising(error):
+    def run():
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "peer, error, note",
+    [
+        ("eager", torch.cuda.OutOfMemoryError("tried to allocate"), {"eager S=4": "out of memory"}),
+        ("sdpa_cudnn", RuntimeError("No available kernel. Aborting execution."), {"sdpa_cudnn": "No available kernel. Aborting execution."}),
+        ("flex", ValueError("no compiler"), {"flex S=4": "no compiler"}),
+    ],
+)
+def test_what_a_machine_lacks_is_noted(peer, error, note):
+    absent = {}
+    assert benchmarks.offered(peer, raising(error), absent, "S=4") is None
+    assert {key: str(reason) for key, reason in absent.items()} == note
+
+
+@pytest.mark.parametrize(
+    "peer, error",
+    [
+        ("ours", torch.cuda.OutOfMemoryError("x")), ("plain", RuntimeError("No available kernel")),
+        ("sdpa_flash", RuntimeError("illegal address")), ("eager", ValueError("x")),
+    ],
+)
+def test_other_failures_are_raised(peer, error):
+    with pytest.raises(type(error)):
+        benchmarks.offered(peer, raising(error), {}, "")
+
+
+@pytest.fixture
+def dry(monkeypatch):
+    """The groups at small sizes on the CPU: every timer calls what it is given once and tells a fixed time."""
+
+    def once(fn, *_, **__):
+        fn()
+        return 2.0
+
+    def stand_in(causal):
+        return lambda q, k, v: SDPA(q, k, v, is_causal=causal, enable_gqa=True)
+
+    stand_ins = {
+        "DEVICE": "cpu", "TOKENS": 64, "HIDDEN": 256, "LENGTHS": (16, 32), "FLEX_LENGTHS": (32,), "BACKWARD_LENGTHS": (32,), "BF16_LENGTHS": (32,),
+        "SIZES": ((1, 64), (2, 128)), "need_gpu": lambda: None, "prepare": lambda direction: None, "cache_bytes": lambda: 1000,
+        "spread_ms": lambda fn, rep: (once(fn) - 1, 2.0, 3.0), "peak_extra_mb": once,
+        "graph_ms": lambda calls: [call() for call in calls] and 1.0, "ours": stand_in, "plain": stand_in,
+        "sdpa_peers": lambda causal, **options: {"sdpa_flash": stand_in(causal), "sdpa_cudnn": stand_in(causal)},
+        "flex_attention": lambda shape: stand_in(shape.causal),
+    }  # fmt: skip
+    for name, value in stand_ins.items():
+        homes = [module for module in (benchmarks, attention_backward, attention_decode) if hasattr(module, name)]
+        assert homes, name
+        for module in homes:
+            monkeypatch.setattr(module, name, value)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    "group, some",
+    [
+        (benchmarks, {"eager_ms_16": "ms", "ours_ms_32_low": "ms", "plain_tflops_32_d64_causal": "TFLOP/s", "eager_mb_32": "MB",
+                                "sdpa_choice_16": "", "flex_ms_32_d256": "ms", "ours_tflops_32_bf16": "TFLOP/s",
+                                "ours_over_sdpa_cudnn_mean": "倍", "plain_over_flex_least": "倍"}),
+        (attention_backward, {"ours_ms_32_d256_causal": "ms", "sdpa_cudnn_tflops_32": "TFLOP/s", "ours_over_flex_least": "倍"}),
+        (attention_decode, {"ours_gbps_128_b2": "GB/s", "sdpa_flash_ms_64_b1": "ms"}),
+    ],
+    ids=["forward", "backward", "decode"],
+)  # fmt: skip
+def test_dry_run(group, some, dry):
+    figures = group.measure()
+    assert json.loads(json.dumps(figures)) == figures
+    for key, told in figures.items():
+        assert KEY.fullmatch(key) and set(told) == {"value", "unit"}, key
+        assert isinstance(told["value"], (str, int)) or math.isfinite(told["value"]), key
+    assert {key: figures[key]["unit"] for key in some} == some
+
+
+def test_a_wrong_kernel_is_not_timed(dry):
+    dry.setattr(benchmarks, "ours", lambda causal: lambda q, k, v: torch.zeros_like(q))
+    dry.setattr(benchmarks, "spread_ms", lambda fn, rep: pytest.fail("timed") if fn().count_nonzero() == 0 else (1.0, 2.0, 3.0))
+    with pytest.raises(RuntimeError, match=r"attention，Shape\(S=16, d=128, causal=False, dtype='fp16'\)，ours：AssertionError"):
+        benchmarks.measure()
+
+
+def test_flex_is_compiled_in_lots(monkeypatch):
+    commands = []
+    monkeypatch.setattr(benchmarks.subprocess, "run", lambda command, **_: commands.append(command))
+    benchmarks.prepare("backward")
+    shapes = [shape for command in commands for shape in ast.literal_eval(re.search(r"(\[.*\])\)$", command[2])[1])]
+    assert sorted(shapes) == sorted(map(tuple, benchmarks.backward_shapes())) and commands[0][0] == sys.executable

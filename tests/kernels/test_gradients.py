@@ -1,0 +1,71 @@
+"""kernels.flash_attention as an operator of torch: what autograd, torch.compile and torch.library make of it."""
+
+import pytest
+import torch
+
+from kernels import flash_attention as module
+from kernels.flash_attention import flash_attention
+
+UNSEEN = pytest.mark.filterwarnings("ignore::UserWarning")  # torch's own, of its compiler
+
+
+def leaves(H=4, S_q=9, S_kv=12):
+    """q, k and v that want gradients, two query heads a key-value head."""
+    return [torch.randn(1, heads, S, 8, requires_grad=True) for heads, S in ((H, S_q), (H // 2, S_kv), (H // 2, S_kv))]
+
+
+@UNSEEN
+@pytest.mark.parametrize("token_major", [False, True])
+def test_forward_passes_opcheck(token_major):
+    q, k, v = leaves()
+    if token_major:
+        q = torch.randn(1, 9, 4, 8, requires_grad=True).transpose(1, 2)
+    torch.library.opcheck(module.attention_op, (q, k, v, True, 0.3))
+
+
+@UNSEEN
+@pytest.mark.parametrize("of_lse", [False, True])
+def test_backward_passes_opcheck(of_lse):
+    q, k, v = (x.detach() for x in leaves())
+    o, lse = module.attention_op(q, k, v, True, 0.3)
+    dlse = torch.randn_like(lse) if of_lse else None
+    torch.library.opcheck(module.gradients_op, (torch.randn_like(o), dlse, q, k, v, o, lse, True, 0.3))
+
+
+@UNSEEN
+def test_torch_compile_traces_it_whole():
+    def loss(q, k, v):
+        return flash_attention(q * 2, k, v, causal=True).square().sum()
+
+    inputs = leaves()
+    traced = torch.autograd.grad(torch.compile(loss, backend="aot_eager", fullgraph=True)(*inputs), inputs)
+    for found, expected in zip(traced, torch.autograd.grad(loss(*inputs), inputs)):
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("written", ["q", "k", "v", "o"])
+def test_a_write_in_place_before_backward_raises(written):
+    tensors = dict(zip("qkv", [x * 1 for x in leaves()]))
+    tensors["o"] = flash_attention(**tensors)
+    tensors[written].add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        tensors["o"].sum().backward()
+
+
+def test_a_second_gradient_is_refused():
+    q, k, v = leaves()
+    (dq,) = torch.autograd.grad(flash_attention(q, k, v).square().sum(), q, create_graph=True)
+    with pytest.raises(NotImplementedError, match="只有一阶梯度"):
+        dq.sum().backward()
+
+
+def test_gradients_without_the_log_sum_exp_and_of_one_input():
+    q, k, v = leaves()
+    o = flash_attention(q, k.detach(), v.detach())
+    o.sum().backward()
+    assert q.grad.shape == q.shape and q.grad.isfinite().all() and k.grad is None
+
+
+def test_no_graph_is_kept_without_gradients():
+    with torch.no_grad():
+        assert not flash_attention(*leaves()).requires_grad
