@@ -47,8 +47,8 @@ def _one_softmax(peers, x, dtype, absent):
 
     rows, columns = x.shape
     key = lambda peer, measure: key_of(peer, measure, rows, columns, dtype)  # noqa: E731, one word for five
-    # fp32 rounds at 6e-8 and bf16 at 4e-3; a wrong row or a lost column errs by far more
-    tolerance, ref = {"fp32": 1e-5, "bf16": 5e-3}[dtype], torch.softmax(x.double(), -1)
+    # fp32 rounds at 6e-8, bf16 at 4e-3, and the composed form several times; a wrong row or a lost column errs by far more
+    tolerance, ref = {"fp32": 1e-5, "bf16": 2e-2}[dtype], torch.softmax(x.double(), -1)
     figures, ms = {}, {}
     for peer, run in peers.items():
         with at(peer):
