@@ -79,19 +79,20 @@ class Sources:
                 names |= {base} | {f"{base}.{alias.name}" for alias in node.names}
                 if any(alias.name == "*" for alias in node.names) and base in self.packages:
                     names |= {name for name in self.modules if name.startswith(base + ".")}
-            elif self._is_dynamic(node):
+            elif isinstance(node, ast.Name) and node.id in DYNAMIC:
                 return set(self.modules)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and self._is_ours(node.value):
+                module = node.value.removesuffix(".py").replace("/", ".")
+                if module not in self.modules:
+                    return set(self.modules)
+                names.add(module)
         if any(name.split(".")[0] in DYNAMIC for name in names):
             return set(self.modules)
         return {name for full in names for name in self._with_parents(full)}
 
-    def _is_dynamic(self, node: ast.AST) -> bool:
-        if isinstance(node, ast.Name):
-            return node.id in DYNAMIC
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            # a path or dotted name of ours, as in open("snippets/x.py"); prose that mentions a package is harmless
-            return any(node.value.startswith((f"{name}/", f"{name}.")) and " " not in node.value for name in self.packages)
-        return False
+    def _is_ours(self, text: str) -> bool:
+        """A path or dotted name of ours, as in open("snippets/x.py"); prose that mentions a package is harmless."""
+        return " " not in text and any(text.startswith((f"{name}/", f"{name}.")) for name in self.packages)
 
     def _base(self, node: ast.ImportFrom, package: str) -> str:
         if not node.level:

@@ -83,8 +83,7 @@ def test_tab_reaches_the_skip_link_first(where, visit):
     link = page.locator(":focus")
     assert "md-skip" in link.get_attribute("class")
     page.wait_for_function("() => getComputedStyle(document.activeElement).opacity == '1'")
-    target = link.get_attribute("href")
-    assert target.startswith("#") and len(target) > 1
+    assert len(link.evaluate("link => link.hash")) > 1  # instant navigation makes the address absolute
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelector(':target')")
     page.keyboard.press("Tab")

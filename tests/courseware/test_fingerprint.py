@@ -43,6 +43,9 @@ def make(tmp_path):
         ("from snippets import top", {"snippets", "snippets.top", "snippets.middle", "snippets.base"}),
         ("def f():\n  import snippets.other as o", {"snippets", "snippets.other"}),
         ("from kernels.sub.two import y", {"kernels", "kernels.sub", "kernels.sub.two", "kernels.one"}),
+        ("open('snippets/base.py')", {"snippets", "snippets.base"}),
+        ("load('snippets.base')", {"snippets", "snippets.base"}),
+        ("print('snippets.base is read')", set()),
         ("import snippets.broken", {"snippets", "snippets.broken"}),
         ("import snippets.missing", {"snippets"}),
         ("this is no python", set()),
@@ -55,7 +58,7 @@ def test_reached_modules(make, code, reached):
 
 @pytest.mark.parametrize(
     "code",
-    ["import importlib", "__import__('snippets.' + name)", "exec(text)", "open('snippets/base.py')", "load('snippets.base')"],
+    ["import importlib", "__import__('snippets.' + name)", "exec(text)", "open('snippets/' + name)", "open('snippets/data.json')"],
 )
 def test_imports_by_computed_names_reach_everything(make, code):
     sources = make()
