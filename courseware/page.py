@@ -33,6 +33,7 @@ FORMULA = re.compile(r"(?<!\\)(?:\$\$|\\\[|\\begin\{(?P<env>[a-z]+\*?)\})")
 WHOLE_FORMULA = re.compile(r"(?<!\\)(?:\$\$(?:\\.|[^\\])+?\$\$|\\\[.+?\\\]|\\begin\{([a-z]+\*?)\}.*?\\end\{\1\})")
 LISTING = re.compile(r"\s*-+8<-+\s+(?P<quote>[\"'])(?P<target>.+?)(?P=quote)\s*$")
 
+PROGRESS = "[PROGRESS]"  # a paragraph that becomes the overview of what was read
 COMPILED = "[COMPILED]"  # a paragraph that becomes the tables of what each kernel was compiled to
 KINDS = {"Runnable": "runnable", "Runnable on CUDA": "cuda", "Skeleton": "skeleton"}
 

@@ -26,6 +26,8 @@ PIECE = re.compile(
 )
 ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s"'<>/=]+)(?:\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s"'<>]+))?""")
 HANDLER = re.compile(r"on[a-z]{3,}")
+QUOTED = re.compile(r"""(["'])(?:(?!\1)[^\\\n])*\1""")  # a string of CSS
+OPEN = re.compile(r"""["'{}\\]|/\*""")  # what may reach beyond the declarations, outside a string
 SCRIPT_TYPES = {"", "module", "text/javascript", "application/javascript"}  # of a <script> that runs; others are data
 HEAD = re.compile(r"<head\b[^>]*>(?:\s*<meta charset=[^>]*>)?", re.IGNORECASE)
 
@@ -74,9 +76,15 @@ class Page:
     def _tag(self, tag: str) -> str:
         attributes = _attributes(tag)
         for name, value in attributes.items():
-            if HANDLER.fullmatch(name) or name in ("href", "action", "src") and value.strip().lower().startswith("javascript:"):
+            if HANDLER.fullmatch(name) or name in ("href", "src") and value.strip().lower().startswith("javascript:"):
                 self._problem(f"属性 {name}=\"{value[:60]}\" 里的脚本会被内容安全策略拦下", "改用 extra_javascript 里的脚本文件")
+            elif name in ("action", "formaction"):
+                self._problem(f"属性 {name}=\"{value[:60]}\" 提交的表单会被内容安全策略拦下", "改成链接，或由脚本处理的表单")
         if not (style := unescape(attributes.get("style", "")).strip()):
+            return tag
+        bare = QUOTED.sub("", style)
+        if OPEN.search(bare) or bare.count("(") != bare.count(")") or "<" in style:
+            self._problem(f"style=\"{style[:60]}\" 没有写完整，会打乱所有页面的样式", "把引号和括号配成对，里面不要有 { } < 和注释")
             return tag
         name = "style-" + sha256(style.encode()).hexdigest()[:8]
         self.rules.add(f".{name}:not(#_){{{style}}}")  # the id lifts it above any rule of the theme, as the attribute was

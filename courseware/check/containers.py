@@ -1,4 +1,4 @@
-"""Colon rows: a container that is unknown, open to the end, closed twice, or whose body would turn into options."""
+"""Colon rows and markers: a container that is unknown, open to the end or closed twice, what may stand once a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from courseware.check.context import Context, code_lines, nearest
 from courseware.dialect.demo import split_title
 from courseware.dialect.related import parse_related
 from courseware.dialect.source import CONTAINERS
-from courseware.page import Container, Page
+from courseware.page import COMPILED, PROGRESS, Container, Page, Text
 from courseware.problem import Problem
 
 FULL_WIDTH = re.compile(r"[ \t]*(?=[:：]*：)[:：]{3,}[ \t]*(?P<rest>.*?)[ \t]*$")
@@ -107,6 +107,14 @@ def demos(page: Page, context: Context) -> Iterator[Problem]:
         seen.setdefault(name, container.line)
 
 
+def markers(page: Page, context: Context) -> Iterator[Problem]:
+    """Their parts have ids, and the script fills one overview."""
+    for marker in (PROGRESS, COMPILED):
+        first, *others = [p.line for p in page.out if isinstance(p, Text) and p.text.strip() == marker] or [0]
+        for line in others:
+            yield Problem(page.path, line, f"{marker} 在第 {first} 行用过了", "一页里只放一次")
+
+
 def related(page: Page, context: Context) -> Iterator[Problem]:
     for container in page.containers:
         if container.name == "related" and container.end:
@@ -127,4 +135,4 @@ def _related(page: Page, container: Container) -> Iterator[Problem]:
             yield Problem(page.path, line, f"related 的“{word}”后面没有章名", remedy)
 
 
-RULES = [unknown, unclosed, stray_closers, odd_rows, indented_body, demos, related]
+RULES = [unknown, unclosed, stray_closers, odd_rows, indented_body, demos, markers, related]

@@ -162,8 +162,8 @@ def series_of(chart: Chart, evidence: dict[str, dict]) -> list[Series]:
 
 
 def drawable(figure: float | str | None, logarithmic: bool) -> bool:
-    """Is it a finite number, above zero where the scale is logarithmic?"""
-    known = isinstance(figure, (int, float)) and math.isfinite(figure)
+    """Is it a number that a scale can be made for, above zero where that is logarithmic?"""
+    known = isinstance(figure, (int, float)) and (figure == 0 or 1e-100 < abs(figure) < 1e100)
     return known and (figure > 0 or not logarithmic)
 
 

@@ -136,7 +136,7 @@ def _shown(path: str | Path) -> str:
 
 def plain(title: str) -> str:
     """A title without Markdown's marks, for an attribute."""
-    return html.unescape(re.sub(r"[*`$]|<[^>]*>", "", title)).strip()
+    return html.unescape(re.sub(r"[*`$]|</?[A-Za-z][^<>]*>", "", title)).strip()
 
 
 class Demo(Block):

@@ -17,7 +17,9 @@ from html import escape
 from markdown import Markdown
 from markdown.postprocessors import Postprocessor
 
-MARKER = "<p>[PROGRESS]</p>"
+from courseware.page import PROGRESS
+
+MARKER = f"<p>{PROGRESS}</p>"
 SECTION = re.compile(
     r'<h2(?P<attributes>[^>]*)>(?P<heading>.*?)</h2>(?P<rest>.*?)(?=<h2\b|<div class="footnote"|\Z)', re.DOTALL
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,8 @@ def preload(names: list[str], kinds: set[str]) -> None:
             importlib.import_module(name)
         except ImportError:
             pass  # the block that needs it says so itself
+    if {"torch", "triton"} <= set(names) & sys.modules.keys():
+        importlib.import_module("torch._dynamo")  # the first call of a registered operator does, 1.5 s in each child
 
 
 def _runs(item: pytest.Item) -> bool:

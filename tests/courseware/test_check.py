@@ -120,6 +120,7 @@ CONTAINERS = [
     ("indented body", ":::note\n    open: true\n\n字\n:::\n", 2, "正文第一行缩进了四格以上", "左对齐"),
     ("indented body, later", ":::note\n\n\t字\n:::\n", 3, "正文第一行缩进了四格以上", "左对齐"),
     ("demo without name", ":::demo\n看。\n:::\n", 1, "demo 缺少名字", "现有：tiling"),
+    ("marker twice", "[COMPILED]\n\n- 字\n\n  [COMPILED]\n", 5, "[COMPILED] 在第 1 行用过了", "只放一次"),
     ("demo twice", ":::demo tiling 分块\n看。\n:::\n\n:::demo tiling 再来\n看。\n:::\n", 5, "demo tiling 在第 1 行用过了", "只放一次"),
     ("demo that is none", ":::demo tilling 分块\n看。\n:::\n", 1, "没有叫 tilling 的 demo", "现有：tiling"),
     ("related, other form", ":::related\n依赖 | 第 7 章\n见第 8 章\n:::\n", 3, "看不懂这一行：见第 8 章", "依赖 | 第 7 章"),

@@ -78,11 +78,27 @@ def test_what_is_no_style_attribute_stays(tmp_path, text):
     assert text in built(tmp_path, one=text)["one"]
 
 
-@pytest.mark.parametrize("tag", ['<button onclick="go()">', "<a href='javascript:void(0)'>", '<img src="a.png" ONERROR=go()>'])
+SILENCED = [
+    '<button onclick="go()">', "<a href='javascript:void(0)'>", '<img src="a.png" ONERROR=go()>', '<form action="a/">',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tag", SILENCED)
 def test_what_the_policy_would_silence_is_a_problem(tmp_path, tag):
     (tmp_path / "one.html").write_text(PAGE.format(tag), "utf-8")
     (problem,) = protect(tmp_path)
     assert problem.path == "site/one.html" and "内容安全策略" in problem.fault
+
+
+LOOSE = ["color: red}body{display:none", "font-family: 'abc", "width: calc(1px", "x:1 /*", "x: '</style>'", "x:\\"]
+
+
+@pytest.mark.parametrize("style", LOOSE)
+def test_a_style_that_would_reach_other_rules_is_a_problem(tmp_path, style):
+    (tmp_path / "one.html").write_text(PAGE.format(f'<p style="{style}">x</p>'), "utf-8")
+    (problem,) = protect(tmp_path)
+    assert problem.path == "site/one.html" and "打乱所有页面的样式" in problem.fault
+    assert "<style>" not in (tmp_path / "one.html").read_text("utf-8")
 
 
 def test_a_page_without_a_head_is_a_problem(tmp_path):

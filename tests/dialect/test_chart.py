@@ -17,7 +17,7 @@ AMOUNTS |= {"ours_ms_512_low": 0.5, "ours_ms_512_high": 1.5, "floor": 0.25}
 FIGURES = {key: {"value": ms, "unit": "ms"} for key, ms in AMOUNTS.items()}
 ENVIRONMENT = {"python": "3.12.3", "torch": "2.11.0", "device": "NVIDIA H200", "date": "2026-11-29"}
 FILE = {"environment": ENVIRONMENT, "command": "make record", "date": "2026-11-29", "figures": FIGURES}
-TEXT = """:::chart 时间 $d$ 与 **快**
+TEXT = """:::chart 时间 $d$ < 2 > 1 与 **快**
 横轴: 长度 S = 512, 1024, 4096
 纵轴: 时间 ms
 曲线: 本章 = a#ours_ms_{S}
@@ -66,7 +66,7 @@ def test_parts(shown):
 def test_said_in_words(shown):
     svg = shown().select_one("figure.chart svg[role=img]")
     assert svg["aria-labelledby"].split() == [svg.title["id"], svg.desc["id"]]
-    assert svg.title.text == "时间 d 与 快"
+    assert svg.title.text == "时间 d < 2 > 1 与 快"
     assert svg.desc.text == (
         "横轴 长度 S，纵轴 时间（ms），线性刻度。本章：512 处 1 ms，1024 处 3 ms（最大），4096 处 2 ms。"
         "朴素 <i>：512 处 2 ms，1024 处 8 ms（最大），4096 处 4 ms。下限：处处 0.25 ms。"
@@ -191,6 +191,12 @@ def test_in_a_list_and_in_other_containers(shown):
 )
 def test_linear_ticks(low, high, ticks):
     assert ticks_linear(low, high) == pytest.approx(ticks)
+
+
+@pytest.mark.parametrize("figure", [float("nan"), float("inf"), 1.7e308, 10**400, 5e-324, "FLASH"])
+def test_a_figure_that_no_scale_holds_is_said_in_place(shown, figure):
+    soup = shown(a=FILE | {"figures": FIGURES | {"ours_ms_512": {"value": figure, "unit": "ms"}}})
+    assert "a#ours_ms_512" in soup.select_one("figure .course-problems").text and not soup.select("svg")
 
 
 @pytest.mark.parametrize(

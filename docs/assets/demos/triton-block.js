@@ -1,7 +1,7 @@
 // How Triton cuts N elements into programs, and what the mask of the last one costs.
 // compute = snippets.block_grid.frame
 
-import { comma, fault, flag, integer, KEPT, powerOfTwo, sig } from "./lib/model.js";
+import { comma, fault, flag, integer, KEPT, number, powerOfTwo, sig } from "./lib/model.js";
 import { fill, mark, paint, reveal, unit } from "./lib/element.js";
 
 const MAX_BLOCK = 2 ** 20; // elements of the largest tensor that Triton accepts
@@ -74,7 +74,7 @@ export function say({ n, program, unmasked, t }) {
 export function challenge({ n }, guess) {
   const block_size = MAX_BLOCK;
   const { programs, wasted, wasted_share } = compute({ n: n || presets[0].inputs.n, block_size });
-  const value = Number(guess.normalize("NFKC").replace("%", ""));
+  const value = number(guess.replace(/[%％]/, ""));
   if (!Number.isFinite(value)) throw fault(`“${guess.slice(0, 24)}”不是数；填一个百分数，例如 5`);
   const truth = 100 * wasted_share;
   return {

@@ -122,6 +122,46 @@ def test_the_address_holds_the_state(name, live):
     assert again.find("[data-seek]").input_value() == demo.find("[data-seek]").input_value()
 
 
+def test_links_to_states_show_them(live):
+    """At the first of them instant navigation fetches the page again; at the next ones it changes the address alone."""
+    demo = live("triton-block")
+    demo.page.wait_for_load_state("networkidle")  # the sitemap has come
+    for n, line in ((1000, 5), (2000, 2), (1000, 5)):
+        link = f'<a id="to" href="#triton-block?n={n}&amp;t={line - 1}">x</a>'
+        demo.page.evaluate("link => { document.body.insertAdjacentHTML('beforeend', link); document.querySelector('#to').click() }", link)
+        demo.page.wait_for_function(
+            "([n, said]) => document.querySelector('[data-field=n]')?.value == n && document.querySelector('.demo-say').textContent.startsWith(said)",
+            arg=[str(n), f"第 {line}/6 行"],
+        )
+        demo.page.evaluate("document.querySelector('#to').remove()")
+
+
+def test_the_address_of_the_next_page_is_left_alone(live):
+    """A step, and at once a link: on a slow line the next page has the address before this one's demo is gone."""
+    demo = live("tiling")
+    demo.page.wait_for_load_state("networkidle")  # the sitemap has come
+    demo.page.route("**/summary/", lambda route: None)  # it does not come
+    demo.button("STEP").click()
+    demo.page.locator(".md-nav--primary a.md-nav__link[href$='/summary/']").first.evaluate("link => link.click()")
+    demo.page.wait_for_timeout(700)
+    assert demo.page.url.endswith("/summary/")
+
+
+def test_a_long_text_is_read_at_once(live):
+    """No field and no answer hangs on a hundred thousand characters."""
+    for name in NAMES:
+        demo = live(name)
+        seconds = demo.root.evaluate("""root => {
+          const start = performance.now();
+          for (const field of root.querySelectorAll("input[type=text], input:not([type])")) {
+            field.value = "9".repeat(1e5) + "x";
+            field.dispatchEvent(new Event("input", {bubbles: true}));
+          }
+          return (performance.now() - start) / 1000;
+        }""")
+        assert seconds < 1 and demo.error.startswith("✗")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_address_of_nonsense_breaks_nothing(name, live):
     demo = live(name, hash=f"#{name}?t=NaN&S=%3Cimg%3E&n=--5&x=%00&block_size=9e99&d=1e400")
@@ -150,6 +190,20 @@ def test_touch_targets(name, live):
       .map(e => [e.textContent.trim().slice(0, 12) || e.name || e.dataset.field, Math.round(e.getBoundingClientRect().height)])
       .filter(([_, height]) => height < 44)""")
     assert small == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_words_of_a_cell_stay_in_it(name, live):
+    demo = live(name)
+    for width in (320, 700, 1440):
+        demo.page.set_viewport_size({"width": width, "height": 800})
+        outside = demo.root.evaluate("""root => [...root.querySelectorAll("figure :is(td, th)")].filter(cell => {
+          const words = document.createRange();
+          words.selectNodeContents(cell);
+          const [inner, outer] = [words.getBoundingClientRect(), cell.getBoundingClientRect()];
+          return inner.width && (inner.left < outer.left || inner.right > outer.right);
+        }).map(cell => cell.textContent)""")
+        assert outside == [], width
 
 
 def test_a_module_that_does_not_come_leaves_the_figure(visit, browser, base_url):

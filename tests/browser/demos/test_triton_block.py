@@ -106,8 +106,9 @@ def test_challenge(live):
     demo = live(NAME)
     assert "先" in demo.guess("")
     assert demo.guess("五").startswith("“五”不是数")
+    assert demo.guess("%").startswith("“%”不是数")
     assert demo.guess("50").startswith("✗") and "4.63" in demo.guess("50")
-    assert demo.guess("4.6").startswith("✓")
+    assert demo.guess("4.6").startswith("✓") and demo.guess("４.６％").startswith("✓")
 
 
 def test_touch(live):

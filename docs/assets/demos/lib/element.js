@@ -20,6 +20,7 @@ export function run(root, name, demo) {
     challenge: find("[data-challenge]"), fields: [...root.querySelectorAll("[data-field]")],
   };
   const asked = fromAddress(name, demo);
+  const home = location.pathname;
   let state = asked ?? initial(demo);
   let ticking, writing, view;
 
@@ -49,6 +50,7 @@ export function run(root, name, demo) {
   }
 
   function write() {
+    if (location.pathname !== home) return; // the next page is on its way, and the address is its own already
     const address = toAddress(name, demo, state);
     if (parts.link) parts.link.setAttribute("href", address);
     history.replaceState(history.state, "", address);
@@ -82,13 +84,17 @@ export function run(root, name, demo) {
     event.preventDefault();
     send({ type: "CHECK" });
   }, { signal });
-  addEventListener("hashchange", () => {
+  const follow = () => {
     const asked = fromAddress(name, demo);
     if (!asked) return;
     const before = state;
     state = asked;
     show(before);
     root.scrollIntoView();
+  };
+  addEventListener("hashchange", follow, { signal });
+  document.addEventListener("click", ({ target }) => { // instant navigation changes the address without that event
+    if (target.closest(`a[href*="#${name}?"]`)) setTimeout(follow);
   }, { signal });
 
   root.dataset.state = "live";

@@ -124,7 +124,7 @@ export const KEPT = "图仍是上一次的输入";
 /** The number that a text stands for: full-width digits, groups and powers of ten are understood; else NaN. */
 export function number(text) {
   const plain = text.normalize("NFKC").replace(/[\s,_]/g, "").replace("−", "-");
-  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+  return /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
 }
 
 /** An integer from min to max. `also(value)` may throw a Fault of its own. */
