@@ -33,7 +33,7 @@ from mkdocs.structure.toc import get_toc
 from mkdocs.utils import CountHandler
 
 from courseware import compiled, links, notebook_page, policy, theme
-from courseware.check import check
+from courseware.check import check_changed
 from courseware.check.quizzes import computed_keys
 from courseware.dialect import progress
 from courseware.doctest import kernels
@@ -80,7 +80,7 @@ def on_config(config: MkDocsConfig) -> None:
 def on_pre_build(config: MkDocsConfig) -> None:
     project = Build.project = Project(Path(config.config_file_path).parent, Path(config.docs_dir))
     runner = _start_runner(project)
-    found = check(project.docs, root=project.root)
+    found = check_changed(project)
     _wait_for(runner)
     runs = Runs.of(project)
     found = sorted({*found, *_after_run(project, runs, {(problem.path, problem.line) for problem in found})})

@@ -8,7 +8,7 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from courseware.compiled import FOLDER
+from courseware.compiled import unfinished
 from courseware.page import Page
 from courseware.problem import Problem
 from courseware.project import Project
@@ -30,9 +30,7 @@ def check(site: Path, project: Project, blocks: list[dict], base: str = "") -> l
     sources = {_built(site, project, page): page for page in project.pages}
     notebooks = {_place_of(site, path.relative_to(project.docs)): project.shown(path) for path in project.notebooks}
     found = []
-    for path in sorted(site.rglob("*.html")):
-        if path.parent.parent == site / FOLDER:
-            continue  # what kernels were compiled to: thousands of links, of which the tests follow every one
+    for path in unfinished(site):  # the others have thousands of links, of which the tests follow every one
         text = path.read_text("utf-8")
         for match in REFERENCE.finditer(text):
             tag = "a" if match["tag"] == "link" and ADDRESS.search(match["rest"]) else match["tag"]
