@@ -58,7 +58,7 @@ def test_no_layout_shift(name, width, visit):
     demo.root.scroll_into_view_if_needed()
     # played through the state machine, not by clicks: a shift within half a second of a click would not count
     demo.root.evaluate("root => setTimeout(() => root.querySelector('[data-do=PLAY]').click(), 0)")
-    page.wait_for_timeout(3200)
+    page.wait_for_timeout(1800)  # two steps of a play
     shifts = [shift for shift in page.evaluate("window.shifts") if shift["value"] > 0]
     assert shifts == []
 

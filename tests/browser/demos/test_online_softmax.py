@@ -182,6 +182,7 @@ def test_play_runs_to_the_end_and_can_be_stopped(demo):
     play.click()
     assert play.inner_text() == "暂停" and demo.said.startswith("第 1/4 步")
     play.click()
+    expect(demo.find(".demo-say")).not_to_have_text("")  # emptied and filled again, so that it is told
     stopped = demo.said
     demo.page.wait_for_timeout(900)
     assert play.inner_text() == "播放" and demo.said == stopped
