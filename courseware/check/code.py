@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import cache
 
 from markdown import Markdown
-from pytest_codeblocks.main import extract_from_buffer
 
 from courseware.check.context import Context, code_lines, nearest
 from courseware.doctest.blocks import Block, chains, directive, following_fence
@@ -173,6 +172,8 @@ def pinned_lines(page: Page) -> set[int]:
 def agreement(page: Page, context: Context) -> Iterator[Problem]:
     """pytest-codeblocks must find the same Python, in the same places. Blank lines do not count: it drops those of
     indented fences. Pinned outputs are taken out first, since it allows one a chain and we allow one a fence."""
+    from pytest_codeblocks.main import extract_from_buffer  # with it comes pytest, which an unchanged project does not need
+
     remedy = "让这个代码块与正文左对齐，围栏写成单独一行的 ```python 和 ```"
     try:
         theirs = {block.lineno: block.code for block in extract_from_buffer(io.StringIO(_unpinned(page)), 10**6)

@@ -394,9 +394,7 @@ def test_accepted(context, text):
 
 def test_pytest_codeblocks_must_read_the_same(context, monkeypatch):
     """Should its reading change under us, each block where it differs is named."""
-    from courseware.check import code
-
-    monkeypatch.setattr(code, "extract_from_buffer", lambda *_: [])
+    monkeypatch.setattr("pytest_codeblocks.main.extract_from_buffer", lambda *_: [])
     (problem,) = check_page("字\n\n" + python(), context, path="docs/page.md")
     assert problem.line == 3 and "pytest-codeblocks" in problem.fault
 
