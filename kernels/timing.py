@@ -1,8 +1,9 @@
 """How the recorded figures are timed: medians of many runs by device events, cold L2, warm-up and compilation kept out.
 
-Times are in ms unless a name says otherwise; MB and GB are powers of ten. `do_bench` (triton.testing) runs the function
-once, warms up, flushes L2 before each run and takes device events around it. A CUDA graph replays launches without the
-host, for work shorter than its own launch; nothing flushes L2 there, so callers rotate among several sets of tensors.
+Times are in ms unless a name says otherwise; MB and GB are powers of ten. Peers are timed by `interleaved_ms`: in turns,
+and with work queued before each call, so that the device never waits for the host; what a launch costs the host is a
+figure of its own, `launch_us`. `median_ms` is Triton's `do_bench`. A CUDA graph replays launches without the host; nothing
+flushes L2 there, so callers rotate among several sets of tensors.
 torch and triton are imported where they are used: the formulas here are plain Python.
 """
 
@@ -17,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+FLUSH_BYTES = 2 * 10**9  # reading them takes 0.4 ms or more: all of L2 is replaced, and the host gets ahead of the device
 CHUNK = 16  # calls between two synchronisations of `sustained`: milliseconds of work, so that the gap does not count
 PATH = re.compile(r"(?<![\w])/[^\s'\":]+")  # a file path: it says nothing away from the machine it was met on
 SMI_FIELDS = {  # field of nvidia-smi -> (figure, unit)
@@ -100,15 +102,55 @@ def check_close(out, ref, tolerance, what):
         raise AssertionError(f"{what} 的相对误差是 {error:.3g}，应不超过 {tolerance:g}；先改对再测速")
 
 
-def spread_ms(fn, rep=100):
-    """(20th percentile, median, 80th percentile) of `fn` with cold L2, `rep` ms of runs after 25 ms of warm-up."""
-    from triton.testing import do_bench
+def interleaved_ms(calls, rounds=5, ms=10, most=40):
+    """{name: (20th percentile, median, 80th percentile)} of {name: function}, device time of one call with cold L2.
 
-    return tuple(do_bench(fn, warmup=25, rep=rep, quantiles=[0.2, 0.5, 0.8]))
+    In each round every function in turn runs for about `ms`, at most `most` times, the order reversed every other round: so
+    clocks and temperature are the same for all. Before each call FLUSH_BYTES are read: L2 then holds nothing of use and
+    nothing still to be written, and the host has launched the call before the device gets to it.
+    """
+    import torch
+
+    buffer = torch.zeros(FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
+    readings = {name: [] for name in calls}
+    for number in range(rounds):
+        for name in list(calls)[:: -1 if number % 2 else 1]:
+            (once,) = _device_ms(calls[name], 1, buffer)  # also brings the clocks to where this function takes them
+            readings[name] += _device_ms(calls[name], max(1, min(most, round(ms / once))), buffer)
+    return {name: quantiles(found) for name, found in readings.items()}
+
+
+def _device_ms(fn, times, buffer):
+    """`times` readings of device events round `fn`, each after the buffer was read."""
+    import torch
+
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(times)]
+    for start, stop in events:
+        buffer.sum()
+        start.record()
+        fn()
+        stop.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(stop) for start, stop in events]
+
+
+def quantiles(readings):
+    """(20th percentile, median, 80th percentile), linear between neighbours; one reading is all three."""
+    if len(readings) == 1:
+        return (readings[0],) * 3
+    low, _, _, high = statistics.quantiles(readings, n=5, method="inclusive")
+    return low, statistics.median(readings), high
+
+
+def launch_us(fn, times=200):
+    """Median µs that the host spends in `fn` when the device has nothing else to do: Python, checks and launches."""
+    for _ in range(10):
+        fn()
+    return 1e3 * statistics.median(host_ms(fn, times, synchronise=False))
 
 
 def median_ms(fn, rep=100):
-    """Median time of `fn` with cold L2."""
+    """Median time of `fn` by `do_bench`: L2 flushed, but a launch longer than the flush is part of the time."""
     from triton.testing import do_bench
 
     return do_bench(fn, warmup=25, rep=rep, return_mode="median")

@@ -1,8 +1,8 @@
 """Attention forward, ours beside every peer that PyTorch offers; what the backward and decode groups share.
 
 Conventions: 16384 tokens and a hidden size of 2048 in all, so B = 16384 / S and H = 2048 / d (FlashAttention-2, arXiv
-2307.08691, section 4.1); 4 B H S^2 d FLOPs forward, half when causal, 2.5 times that backward. Medians with cold L2.
-Decode: one query row, 32 query and 8 key-value heads, d = 128; GB/s counts K and V once, replayed from a CUDA graph.
+2307.08691, section 4.1); 4 B H S^2 d FLOPs forward, half when causal, 2.5 times that backward. Times are those of
+`kernels.timing.interleaved_ms`. Decode: one query row, 32 query and 8 key-value heads, d = 128; GB/s counts K and V once.
 Every result agrees with fp32 by FlashAttention's criterion before it is timed. FlexAttention is compiled for each shape
 (`prepare` does it beforehand, several at once, so that only the cached result is loaded here).
 """
@@ -10,22 +10,21 @@ Every result agrees with fp32 by FlashAttention's criterion before it is timed. 
 import concurrent.futures
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from kernels.benchmarks import DEVICE, SEED
 from kernels.timing import (
-    absent_note, at, attention_flops, figure, need_gpu, peak_extra_mb, spread_ms, tflops,
+    absent_note, at, attention_flops, figure, interleaved_ms, launch_us, need_gpu, peak_extra_mb, tflops,
 )
 
 TOKENS, HIDDEN = 16384, 2048
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
-BF16_LENGTHS = (1024, 4096, 16384)
-FLEX_LENGTHS = (1024, 16384)  # FlexAttention is compiled anew for each shape
-BACKWARD_LENGTHS = (1024, 16384)
+BF16_LENGTHS = BACKWARD_LENGTHS = LENGTHS[1:]
 HEAD_DIMS = (128, 64, 256)  # the first is not written in keys
 CHECKED = 3  # heads of a shape that are compared with the reference, spread over all
-WORKERS = 12  # processes of `prepare`
+WORKERS = 15  # processes of `prepare`
 UNAVAILABLE = ("No available kernel", "No viable backend")
 
 
@@ -58,7 +57,7 @@ class Shape(NamedTuple):
 
 
 def forward_shapes():
-    """All lengths at every head dimension, with and without a mask; some of them in bf16; the shortest without a mask."""
+    """All lengths at every head dimension, with and without a mask, in both dtypes; the shortest without a mask in fp16."""
     lengths = [("fp16", S) for S in LENGTHS] + [("bf16", S) for S in BF16_LENGTHS]
     return [
         Shape(S, d, causal, dtype)
@@ -73,8 +72,8 @@ def backward_shapes():
 def measure():
     """Forward: ms (median, 20 % and 80 % quantiles), TFLOP/s, and in fp16 peak extra MB of each peer.
 
-    `ours`: what `flash_attention` chooses here; `plain`: the plain Triton kernel. `best_ratio`: our rate over cuDNN's in
-    the geometric mean, and the least of it from S = 4096 on; `flex_ratio_min`: the plain kernel's over FlexAttention's.
+    `ours`: what `flash_attention` chooses here; `plain`: the plain Triton kernel. `..._launch_us`: what the host spends in
+    a call of the shortest shape. `ours_over_sdpa_cudnn_...` and `plain_over_flex_...`: `compared`.
     """
     import torch
 
@@ -84,10 +83,22 @@ def measure():
     figures, absent = {}, {}
     for shape in forward_shapes():
         q, k, v = shape.draw(3)
-        expected = reference(q, k, v, shape.causal)
+        expected, calls = reference(q, k, v, shape.causal), {}
         for peer, run in forward_peers(shape).items():
+            call = partial(run, q, k, v)
             with at(f"attention，{shape}，{peer}"):
-                figures |= _forward(peer, run, shape, (q, k, v), expected, absent)
+                out = offered(peer, call, absent, str(shape))
+                if out is None:
+                    continue
+                agree(out, expected, peer)
+                del out
+                calls[peer] = call
+                if shape.dtype == "fp16" and not shape.causal:
+                    figures[shape.key(peer, "mb")] = figure(peak_extra_mb(call), "MB")
+                if shape == forward_shapes()[0]:
+                    figures[f"{peer}_launch_us"] = figure(launch_us(call), "µs")
+        with at(f"attention，{shape}"):
+            figures |= timed(shape, calls, 1)
         if shape.dtype == "fp16":
             figures[shape.key("sdpa", "choice")] = figure(sdpa_choice(q, k, v, shape.causal))
         torch.cuda.empty_cache()
@@ -95,27 +106,15 @@ def measure():
     return figures | absent_note(absent)
 
 
-def _forward(peer, run, shape, qkv, expected, absent):
-    out = offered(peer, lambda: run(*qkv), absent, str(shape))
-    if out is None:
-        return {}
-    agree(out, expected, peer)
-    del out
-    figures = timed(peer, shape, lambda: run(*qkv), 1)
-    if shape.dtype == "fp16" and not shape.causal:
-        figures[shape.key(peer, "mb")] = figure(peak_extra_mb(lambda: run(*qkv)), "MB")
-    return figures
-
-
-def timed(peer, shape, call, products):
-    """ms and TFLOP/s of `call`, whose work is `products` times the forward pass's."""
-    fast, ms, slow = spread_ms(call, rep=50)
+def timed(shape, calls, products):
+    """ms and TFLOP/s of each of {peer: function}, whose work is `products` times the forward pass's."""
     B, H, S, d = shape.size
-    key, work = shape.key(peer, "ms"), products * attention_flops(B, H, S, S, d, shape.causal)
-    return {
-        key: figure(ms, "ms"), f"{key}_low": figure(fast, "ms"), f"{key}_high": figure(slow, "ms"),
-        shape.key(peer, "tflops"): figure(tflops(work, ms), "TFLOP/s"),
-    }  # fmt: skip
+    work, figures = products * attention_flops(B, H, S, S, d, shape.causal), {}
+    for peer, (fast, ms, slow) in interleaved_ms(calls).items():
+        key = shape.key(peer, "ms")
+        figures |= {key: figure(ms, "ms"), f"{key}_low": figure(fast, "ms"), f"{key}_high": figure(slow, "ms")}
+        figures[shape.key(peer, "tflops")] = figure(tflops(work, ms), "TFLOP/s")
+    return figures
 
 
 def compared(figures, shapes, one, other):
@@ -139,11 +138,12 @@ def compared(figures, shapes, one, other):
 
 
 def forward_peers(shape):
-    peers = sdpa_peers(shape.causal)
-    if shape.dtype == "bf16":  # the rates hardly differ from fp16's: the best peer is enough
-        return {"sdpa_cudnn": peers["sdpa_cudnn"], "plain": plain(shape.causal), "ours": ours(shape.causal)}
-    flex = {"flex": flex_attention(shape)} if shape.S in FLEX_LENGTHS else {}
-    return {"eager": eager(shape.S, shape.causal), **peers, **flex, "plain": plain(shape.causal), "ours": ours(shape.causal)}
+    rivals = {"eager": eager(shape.S, shape.causal), **sdpa_peers(shape.causal)}
+    if shape.dtype == "bf16":  # the rates hardly differ from fp16's: the best of them is enough
+        rivals = {"sdpa_cudnn": rivals["sdpa_cudnn"]}
+    if shape.S > LENGTHS[0]:
+        rivals["flex"] = flex_attention(shape)
+    return {**rivals, "plain": plain(shape.causal), "ours": ours(shape.causal)}
 
 
 def backward_peers(shape):
@@ -311,11 +311,12 @@ def agree(out, expected, what, factor=2):
 
 def prepare(direction):
     """Compile FlexAttention for every shape of `forward` or `backward` into torch's cache, WORKERS processes at once."""
-    shapes = [s for s in (forward_shapes() if direction == "forward" else backward_shapes()) if s.S in FLEX_LENGTHS and s.dtype == "fp16"]
+    shapes = [shape for shape in forward_shapes() if shape.S > LENGTHS[0]] if direction == "forward" else backward_shapes()
     lots = [shapes[start::WORKERS] for start in range(WORKERS)]
 
     def compile_lot(lot):
-        source = f"from kernels.benchmarks.attention import compile_flex; compile_flex({direction!r}, {[tuple(shape) for shape in lot]})"
+        named = f"{direction!r}, {[tuple(shape) for shape in lot]}"
+        source = f"from kernels.benchmarks.attention import compile_flex; compile_flex({named})"
         root = Path(__file__).resolve().parents[2]
         subprocess.run([sys.executable, "-c", source], cwd=root, timeout=240, check=False, capture_output=True)
 

@@ -1,8 +1,10 @@
 """Attention of one query row on many keys, ours beside every peer that PyTorch offers."""
 
+from functools import partial
+
 from kernels.benchmarks import DEVICE, SEED
 from kernels.benchmarks.attention import agree, decode_peers, offered, reference
-from kernels.timing import absent_note, at, cache_bytes, figure, gbps, graph_ms, need_gpu, rotation
+from kernels.timing import absent_note, at, figure, interleaved_ms, launch_us, moved, need_gpu
 
 SIZES = ((1, 8192), (1, 32768), (1, 131072), (16, 8192), (16, 32768), (16, 131072))  # (B, S_kv)
 HEADS = (32, 8, 128)  # query heads, key-value heads, d
@@ -20,18 +22,20 @@ def measure():
         def draw(H, S, B=B):
             return torch.randn(B, H, S, d, device=DEVICE, dtype=torch.float16)
 
-        moved = 2 * B * H_kv * S_kv * d * 2  # bytes of K and V
-        sets = [(draw(H_q, 1), draw(H_kv, S_kv), draw(H_kv, S_kv)) for _ in range(rotation(moved, cache_bytes()))]
-        expected = reference(*sets[0], False)
+        q, k, v = draw(H_q, 1), draw(H_kv, S_kv), draw(H_kv, S_kv)
+        expected, calls = reference(q, k, v, False), {}
         for peer, run in decode_peers().items():
+            call = partial(run, q, k, v)
             with at(f"attention_decode，B={B}，S_kv={S_kv}，{peer}"):
-                out = offered(peer, lambda: run(*sets[0]), absent, f"B={B} S_kv={S_kv}")
+                out = offered(peer, call, absent, f"B={B} S_kv={S_kv}")
                 if out is None:
                     continue
                 agree(out, expected, peer)
-                ms = graph_ms([lambda run=run, qkv=qkv: run(*qkv) for qkv in sets])  # launches take as long as the work
-                figures[f"{peer}_ms_{S_kv}_b{B}"] = figure(ms, "ms")
-                figures[f"{peer}_gbps_{S_kv}_b{B}"] = figure(gbps(moved, ms), "GB/s")
-        del sets
+                calls[peer] = call
+                if (B, S_kv) == SIZES[0]:
+                    figures[f"{peer}_launch_us"] = figure(launch_us(call), "µs")
+        with at(f"attention_decode，B={B}，S_kv={S_kv}"):
+            for peer, (_, ms, _) in interleaved_ms(calls).items():
+                figures |= moved(f"{peer}_{{}}_{S_kv}_b{B}", k.nbytes + v.nbytes, ms)
         torch.cuda.empty_cache()
     return figures | absent_note(absent)

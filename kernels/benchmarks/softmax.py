@@ -3,12 +3,13 @@
 GB/s count the bytes that must move, each input read once and each output written once, whatever the form really moves.
 """
 
+from functools import partial
+
 from kernels.benchmarks import DEVICE, SEED
-from kernels.timing import absent_note, at, cache_bytes, check_close, figure, gbps, graph_ms, median_ms, moved, need_gpu, rotation
+from kernels.timing import absent_note, at, check_close, figure, interleaved_ms, launch_us, moved, need_gpu
 
 SHAPES = ((4096, 781), (4096, 1024), (4096, 4096), (4096, 12672), (16384, 8192), (4096, 32768), (2048, 131072))
 DTYPES = ("fp32", "bf16")  # the first is not written in keys
-SMALL = (4096, 1024)  # shorter than its launches: replayed from a CUDA graph as well
 
 
 def key_of(peer, measure, rows, columns, dtype=DTYPES[0]):
@@ -19,9 +20,9 @@ def key_of(peer, measure, rows, columns, dtype=DTYPES[0]):
 def measure():
     """Row softmax: ms and GB/s (one read and one write) of the composed form, torch, torch.compile and ours.
 
-    `compiled` is the composed form through torch.compile; `composed_over_ours_…` is the ratio of their times. Keys with
-    `graph` are replayed from a CUDA graph, with more tensors than fit in L2; `backward`: two reads and one write, torch
-    and ours. `of_copy_…`: our GB/s over that of a copy of the same tensor, in per cent.
+    `compiled` is the composed form through torch.compile; `composed_over_ours_…` is the ratio of their times; `backward`:
+    two reads and one write, torch and ours; `of_copy_…`: our GB/s over that of a copy of the same tensor, in per cent.
+    `…_launch_us`: what the host spends in a call of the first shape.
     """
     import torch
 
@@ -36,8 +37,6 @@ def measure():
                 figures |= _one_softmax(peers, x, dtype, absent)
             del x
             torch.cuda.empty_cache()
-    with at("softmax，CUDA graph"):
-        figures |= _small_softmax({peer: run for peer, run in peers.items() if peer not in absent})
     return figures | absent_note(absent)
 
 
@@ -49,7 +48,7 @@ def _one_softmax(peers, x, dtype, absent):
     key = lambda peer, measure: key_of(peer, measure, rows, columns, dtype)  # noqa: E731, one word for five
     # fp32 rounds at 6e-8, bf16 at 4e-3, and the composed form several times; a wrong row or a lost column errs by far more
     tolerance, ref = {"fp32": 1e-5, "bf16": 2e-2}[dtype], torch.softmax(x.double(), -1)
-    figures, ms = {}, {}
+    figures, calls = {}, {}
     for peer, run in peers.items():
         with at(peer):
             out = _compiled_or_none(run, x, absent) if peer == "compiled" else run(x)
@@ -57,24 +56,24 @@ def _one_softmax(peers, x, dtype, absent):
                 continue
             check_close(out, ref, tolerance, peer)
             del out
-            ms[peer] = median_ms(lambda: run(x), rep=60)
-            figures |= moved(key(peer, "{}"), 2 * x.nbytes, ms[peer])
-    target = torch.empty_like(x)
-    copy = gbps(2 * x.nbytes, median_ms(lambda: target.copy_(x), rep=60))
-    figures[key("composed_over_ours", "time")] = figure(ms["composed"] / ms["ours"], "倍")
-    figures[key("ours", "of_copy")] = figure(100 * gbps(2 * x.nbytes, ms["ours"]) / copy, "%")
-    y, dy = peers["torch"](x), torch.randn_like(x)
+            calls[peer] = partial(run, x)
+            if x.shape == SHAPES[0] and dtype == DTYPES[0]:
+                figures[f"{peer}_launch_us"] = figure(launch_us(calls[peer]), "µs")
+    target, dy = torch.empty_like(x), torch.randn_like(x)
+    calls["copy"] = partial(target.copy_, x)
     wanted = ref * (dy.double() - (ref * dy.double()).sum(-1, keepdim=True))
     for peer in ("torch", "ours"):
         with at(f"{peer}，反向"):
             leaf = x.clone().requires_grad_()
-            y = peers[peer](leaf)
-
-            def backward(y=y, leaf=leaf):
-                return torch.autograd.grad(y, leaf, dy, retain_graph=True)[0]
-
-            check_close(backward(), wanted, 4 * tolerance, f"{peer}，反向")
-            figures |= moved(key(peer, "backward_{}"), 3 * x.nbytes, median_ms(backward, rep=60))
+            backward = partial(torch.autograd.grad, peers[peer](leaf), leaf, dy, retain_graph=True)
+            check_close(backward()[0], wanted, 4 * tolerance, f"{peer}，反向")
+            calls[f"{peer}_backward"] = backward
+    del ref, wanted
+    ms = {name: median for name, (_, median, _) in interleaved_ms(calls).items()}
+    for name, time in ms.items():
+        figures |= moved(key(name, "{}"), (3 if name.endswith("backward") else 2) * x.nbytes, time)
+    figures[key("composed_over_ours", "time")] = figure(ms["composed"] / ms["ours"], "倍")
+    figures[key("ours", "of_copy")] = figure(100 * ms["copy"] / ms["ours"], "%")
     return figures
 
 
@@ -106,18 +105,3 @@ def _compiled_or_none(run, x, absent):
     except Exception as error:  # its failures have no common base: a missing compiler, a bug of the back end
         absent["compiled"] = f"{type(error).__name__}: {error}"
         return None
-
-
-def _small_softmax(peers):
-    """Graph figures of the small shape; each set is one input, its output is the graph's own."""
-    import torch
-
-    rows, columns = SMALL
-    sets = rotation(2 * 4 * rows * columns, cache_bytes())
-    inputs = [torch.randn(rows, columns, device=DEVICE) for _ in range(sets)]
-    ms = {peer: graph_ms([lambda run=run, x=x: run(x) for x in inputs]) for peer, run in peers.items()}
-    figures = {}
-    for peer, time in ms.items():
-        figures |= moved(key_of(peer, "graph_{}", rows, columns), 2 * inputs[0].nbytes, time)
-    ratio = ms["composed"] / ms["ours"]
-    return figures | {key_of("composed_over_ours", "graph_time", rows, columns): figure(ratio, "倍")}

@@ -121,10 +121,10 @@ def dry(monkeypatch):
         return lambda q, k, v: SDPA(q, k, v, is_causal=causal, enable_gqa=True)
 
     stand_ins = {
-        "DEVICE": "cpu", "TOKENS": 64, "HIDDEN": 256, "LENGTHS": (16, 32), "FLEX_LENGTHS": (32,), "BACKWARD_LENGTHS": (32,), "BF16_LENGTHS": (32,),
-        "SIZES": ((1, 64), (2, 128)), "need_gpu": lambda: None, "prepare": lambda direction: None, "cache_bytes": lambda: 1000,
-        "spread_ms": lambda fn, rep: (once(fn) - 1, 2.0, 3.0), "peak_extra_mb": once,
-        "graph_ms": lambda calls: [call() for call in calls] and 1.0, "ours": stand_in, "plain": stand_in,
+        "DEVICE": "cpu", "TOKENS": 64, "HIDDEN": 256, "LENGTHS": (16, 32), "BACKWARD_LENGTHS": (32,), "BF16_LENGTHS": (32,),
+        "SIZES": ((1, 64), (2, 128)), "need_gpu": lambda: None, "prepare": lambda direction: None,
+        "interleaved_ms": lambda calls: {name: (once(fn) - 1, 2.0, 3.0) for name, fn in calls.items()},
+        "peak_extra_mb": once, "launch_us": once, "ours": stand_in, "plain": stand_in,
         "sdpa_peers": lambda causal, **options: {"sdpa_flash": stand_in(causal), "sdpa_cudnn": stand_in(causal)},
         "flex_attention": lambda shape: stand_in(shape.causal),
     }  # fmt: skip
@@ -140,10 +140,10 @@ def dry(monkeypatch):
     "group, some",
     [
         (benchmarks, {"eager_ms_16": "ms", "ours_ms_32_low": "ms", "plain_tflops_32_d64_causal": "TFLOP/s", "eager_mb_32": "MB",
-                                "sdpa_choice_16": "", "flex_ms_32_d256": "ms", "ours_tflops_32_bf16": "TFLOP/s",
+                                "sdpa_choice_16": "", "flex_ms_32_d256": "ms", "ours_tflops_32_bf16": "TFLOP/s", "plain_launch_us": "µs",
                                 "ours_over_sdpa_cudnn_mean": "倍", "plain_over_flex_least": "倍"}),
         (attention_backward, {"ours_ms_32_d256_causal": "ms", "sdpa_cudnn_tflops_32": "TFLOP/s", "ours_over_flex_least": "倍"}),
-        (attention_decode, {"ours_gbps_128_b2": "GB/s", "sdpa_flash_ms_64_b1": "ms"}),
+        (attention_decode, {"ours_gbps_128_b2": "GB/s", "sdpa_flash_ms_64_b1": "ms", "ours_launch_us": "µs"}),
     ],
     ids=["forward", "backward", "decode"],
 )  # fmt: skip
@@ -158,7 +158,7 @@ def test_dry_run(group, some, dry):
 
 def test_a_wrong_kernel_is_not_timed(dry):
     dry.setattr(benchmarks, "ours", lambda causal: lambda q, k, v: torch.zeros_like(q))
-    dry.setattr(benchmarks, "spread_ms", lambda fn, rep: pytest.fail("timed") if fn().count_nonzero() == 0 else (1.0, 2.0, 3.0))
+    dry.setattr(benchmarks, "interleaved_ms", lambda calls: pytest.fail("timed"))
     with pytest.raises(RuntimeError, match=r"attention，Shape\(S=16, d=128, causal=False, dtype='fp16'\)，ours：AssertionError"):
         benchmarks.measure()
 
