@@ -111,7 +111,8 @@ def flash_attention(q, k, v, *, causal=False, sm_scale=None, return_lse=False):
     """
     check(q, k, v, sm_scale)
     sm_scale = 1 / math.sqrt(q.shape[3]) if sm_scale is None else float(sm_scale)
-    o, lse = attention_op(q, k, v, bool(causal), sm_scale)
+    run = attention_op if checks.needs_dispatch(q, k, v) else forward
+    o, lse = run(q, k, v, bool(causal), sm_scale)
     return (o, lse) if return_lse else o
 
 
@@ -185,7 +186,8 @@ def _save(ctx, inputs, output):
 def _gradients(ctx, do, dlse):
     q, k, v, o, lse = ctx.saved_tensors
     do = torch.zeros_like(o) if do is None else do
-    return *gradients_op(do, dlse, q, k, v, o, lse, ctx.causal, ctx.sm_scale), None, None
+    run = gradients_op if checks.needs_dispatch(do, q, k, v) else flash_attention_backward.backward
+    return *run(do, dlse, q, k, v, o, lse, ctx.causal, ctx.sm_scale), None, None
 
 
 def _no_second(ctx, *_):

@@ -13,8 +13,8 @@ Versions tried, on one H200, fp16, S = 16384, TFLOP/s counting 6 (dQ) and 8 (dK,
 - a group of 1 made a constant: the machine-code compiler then waits after every wgmma of dK and dV without a mask: 493 at
   d 128 where the causal kernel reached 670, 479 at d 64. Left a number (and with 3 stages), d 64 backward in all
   went from 371 to 398.
-- heads in groups, as forward's causal tiles: up to 12 % slower for dK and dV. lse and delta through pointers: 472 bytes a thread spilled at
-  d 128, causal; by TMA none.
+- heads in groups, as forward's causal tiles: up to 12 % slower for dK and dV. lse and delta through pointers: 472
+  bytes a thread spilled at d 128, causal; by TMA none.
 Not covered: second derivatives.
 """
 

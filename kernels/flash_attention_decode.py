@@ -1,11 +1,13 @@
-"""Split-KV attention for few query rows and long keys: many programs share the keys, their states are merged at the end.
+"""Split-KV attention for few query rows and long keys: programs share the keys, their states are merged at the end.
 
-Algorithm: Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023), as in `snippets.split_kv`: each program takes one segment of one
-key-value head's keys for all query rows of the heads that share it, so keys and values are read once; a second kernel
-merges the segments by their log-sum-exp. One segment, where the heads alone fill the GPU, writes its output directly.
+Algorithm: Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023), as in `snippets.split_kv`: each program takes one segment of
+one key-value head's keys for all query rows of the heads that share it, so keys and values are read once; a second
+kernel merges the segments by their log-sum-exp. One segment, where the heads alone fill the GPU, writes its output
+directly.
 Accepts: what `kernels.flash_attention` takes, as far as `suits` says.
 Versions tried, on one H200, fp16, 32 query and 8 key-value heads, d 128, one row, GB/s of reading K and V at B = 1,
-8192 keys / B = 1, 32768 / B = 16, 8192 / B = 16, 131072; tile keys, warps, stages, programs a multiprocessor; from a CUDA graph:
+8192 keys / B = 1, 32768 / B = 16, 8192 / B = 16, 131072; tile keys, warps, stages, programs a multiprocessor; from a
+CUDA graph:
 - 128, 4, 3, 1, kept: 2371 / 3626 / 4391 (4225 before the merge of a single segment was left out) / 4548.
 - 128, 4, 2, 2: 2211 / 3471 / 4219 / 4528. 64, 2, 3, 2: 2204 / 3489 / 4222 / 4543. 64, 4, 2, 3: 2110 / 3400 / 4194 / 4517.
 - 32, 2, 3, 4: 1929 / 3320 / 4186 / 4504. 64, 8, 6, 1: 2073 / 3369 / 3968 / 4177. 256, 8, 1, 1: 1990 / 2955 / 3517 / 3776.
@@ -14,6 +16,7 @@ cuDNN in the same run: 2054 / 3548 / 4344 / 4574.
 Not covered: more query rows a key-value head than MAX_ROWS, short keys: the other kernels take them.
 """
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -26,7 +29,7 @@ from kernels.flash_attention_tiles import (
 
 MAX_ROWS = 64  # of one key-value head: query heads that share it times S_q; more fill a GPU without splitting
 MIN_KEYS = 256  # below it there is too little to split
-MAX_HEADS = 16  # key-value heads a multiprocessor; their states are then some megabytes
+MAX_STATES = 16 << 20  # bytes of all the segments' states, whatever the shape
 BLOCK_S = 16  # segments that the merge takes at a time
 BUSY = 0.95  # share of the multiprocessors to keep busy
 
@@ -127,21 +130,22 @@ def merge_kernel(
 
 # --8<-- [start:wrapper]
 def suits(q, k):
-    """Few query rows a key-value head, keys enough to split, and not so many heads that the states add up."""
-    (B, H_kv, S_kv), (H_q, S_q) = k.shape[:3], q.shape[1:3]
-    return H_q // H_kv * S_q <= MAX_ROWS and S_kv >= MIN_KEYS and B * H_kv <= MAX_HEADS * multiprocessors(q)
+    """Few query rows a key-value head, and keys enough to split."""
+    (H_kv, S_kv), (H_q, S_q) = k.shape[1:3], q.shape[1:3]
+    return H_q // H_kv * S_q <= MAX_ROWS and S_kv >= MIN_KEYS
 
 
 def forward(q, k, v, o, lse, causal, qk_scale):
     """Fill o and lse, as `kernels.flash_attention.forward_plain`; q's last dimension is contiguous, nothing is empty.
 
-    The segments' own o and lse take 4 (D + 1) bytes a row each; there are about as many as programs run at once.
+    The segments' own o and lse take 4 (D + 1) bytes a row each, MAX_STATES bytes in all.
     """
     (B, H_q, S_q, D), (H_kv, S_kv) = q.shape, k.shape[1:3]
     group = H_q // H_kv
     tma = use_descriptors(split_kernel, k, v)
     blocks = config(q.dtype, D, capability(q) if tma else None)
-    segment, splits = division(B * H_kv, S_kv, blocks.BLOCK_N, multiprocessors(q))
+    most = MAX_STATES // (B * H_q * S_q * (D + 1) * 4)
+    segment, splits = division(B * H_kv, S_kv, blocks.BLOCK_N, multiprocessors(q), most)
     alone, part, part_lse = splits == 1, o, lse
     if not alone:
         part = torch.empty((B * H_kv, splits, group * S_q, D), dtype=torch.float32, device=q.device)
@@ -167,13 +171,16 @@ class Blocks(NamedTuple):
 
 
 # --8<-- [start:config]
-def division(heads, S_kv, BLOCK_N, sms):
+@functools.lru_cache(maxsize=4096)  # it would cost a short call more than its kernels take
+def division(heads, S_kv, BLOCK_N, sms, most):
     """(keys of a segment, segments): the fewest that keep a share BUSY of the multiprocessors busy, one program on each.
 
-    As `snippets.split_kv.parts_to_fill`; the largest share that there is where BUSY is out of reach.
+    As `snippets.split_kv.parts_to_fill`; the largest share that there is where BUSY is out of reach, with `most` segments
+    at most.
     """
     tiles = triton.cdiv(S_kv, BLOCK_N)
-    shares = [(heads * parts / (triton.cdiv(heads * parts, sms) * sms), parts) for parts in range(1, min(tiles, sms) + 1)]
+    tried = range(1, max(min(tiles, sms, most), 1) + 1)
+    shares = [(heads * parts / (triton.cdiv(heads * parts, sms) * sms), parts) for parts in tried]
     parts = next((parts for share, parts in shares if share >= BUSY), max(shares)[1])
     segment = triton.cdiv(tiles, parts)
     return segment * BLOCK_N, triton.cdiv(tiles, segment)

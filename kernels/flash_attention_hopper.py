@@ -40,6 +40,8 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warpgroup_mma_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from kernels.flash_attention_tiles import capability, multiprocessors
+
 DTYPES = (torch.float16, torch.bfloat16)
 HEAD_DIMS = (64, 128, 256)
 ROWS = 64  # query rows of a consumer: what the four warps of one wgmma cover
@@ -399,7 +401,7 @@ def supported(q, k, v):
     return (
         not triton.knobs.runtime.interpret
         and q.is_cuda
-        and torch.cuda.get_device_capability(q.device) == (9, 0)  # elsewhere wgmma ends the process while compiling
+        and capability(q) == (9, 0)  # elsewhere wgmma ends the process while compiling
         and q.dtype in DTYPES
         and q.shape[3] in HEAD_DIMS
         and k.shape[2] > 0
@@ -435,13 +437,12 @@ def forward(q, k, v, o, lse, causal, qk_scale):
     chosen = config(D, bool(causal))
     group = H_q // H_kv
     tiles = triton.cdiv(S_q, chosen.CONSUMERS * ROWS) * B * H_q
-    programs = min(tiles, torch.cuda.get_device_properties(q.device).multi_processor_count)
+    programs = min(tiles, multiprocessors(q))
     together = max(1, L2_BYTES // (2 * S_kv * D * k.element_size())) * group if causal else 1
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)
-    with torch.cuda.device_of(q):
-        flash_attention_hopper_kernel[(programs,)](
-            descriptor(q, ROWS), descriptor(k, chosen.BLOCK_N), descriptor(v, chosen.BLOCK_N), descriptor(o, ROWS),
-            lse, counter, H_q, group, S_q, S_kv, B * H_q, together, qk_scale,
-            CAUSAL=bool(causal), CONFIG=chosen, num_warps=4, maxnreg=chosen.maxnreg,
-        )  # fmt: skip
+    flash_attention_hopper_kernel[(programs,)](
+        descriptor(q, ROWS), descriptor(k, chosen.BLOCK_N), descriptor(v, chosen.BLOCK_N), descriptor(o, ROWS),
+        lse, counter, H_q, group, S_q, S_kv, B * H_q, together, qk_scale,
+        CAUSAL=bool(causal), CONFIG=chosen, num_warps=4, maxnreg=chosen.maxnreg,
+    )  # fmt: skip
 # --8<-- [end:wrapper]

@@ -5,6 +5,8 @@ layout suits it, a kernel gets descriptors and one thread asks for a whole tile;
 lies outside the tensor reads as 0 either way.
 """
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
@@ -81,17 +83,23 @@ def dense_rows(x):
 
 def capability(x):
     """(major, minor) of x's device; None in the interpreter."""
-    return torch.cuda.get_device_capability(x.device) if x.is_cuda else None
+    return (properties(x.device).major, properties(x.device).minor) if x.is_cuda else None
 
 
 def large_memory(capability):
-    """A block of this device may have 227 KB of shared memory: sm_90 and sm_100. Others get tiles for 99 KB (sm_120, sm_86)."""
+    """A block of this device may have 227 KB of shared memory: sm_90, sm_100. Others (sm_120, sm_86) have 99 KB."""
     return capability is not None and capability[0] in (9, 10)
 
 
 def multiprocessors(x):
     """How many multiprocessors x's device has."""
-    return torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else INTERPRETED_SMS
+    return properties(x.device).multi_processor_count if x.is_cuda else INTERPRETED_SMS
+
+
+@functools.cache
+def properties(device):
+    """What torch tells about a device, kept: asking takes microseconds."""
+    return torch.cuda.get_device_properties(device)
 
 
 def heads_together(heads, group, bytes_per_head, tiles):

@@ -349,7 +349,8 @@ def _save(ctx, inputs, output):
 
 
 def _differentiate(ctx, dy):
-    return _softmax_backward(*ctx.saved_tensors, dy, ctx.dim), None
+    (y,) = ctx.saved_tensors
+    return _softmax_backward(y, dy, ctx.dim) if checks.needs_dispatch(y, dy) else run(ctx.dim, True, y, dy), None
 
 
 _softmax.register_autograd(_differentiate, setup_context=_save)
@@ -369,7 +370,5 @@ def softmax(x, dim=-1):
     dim = dim % max(x.dim(), 1)
     if x.dim() and x.numel() and x.shape[dim] > MAX_COLUMNS:
         raise ValueError(f"x 的第 {dim} 维有 {x.shape[dim]} 个元素；至多 {MAX_COLUMNS} 个")
-    if type(x) is torch.Tensor and not x.requires_grad and not torch.compiler.is_compiling():
-        return run(dim, False, x)  # nothing to trace: past the dispatcher, whose Python costs more than a small kernel
-    return _softmax(x, dim)
+    return _softmax(x, dim) if checks.needs_dispatch(x) else run(dim, False, x)
 # --8<-- [end:wrapper]

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-FLUSH_BYTES = 2 * 10**9  # reading them takes 0.4 ms or more: all of L2 is replaced, and the host gets ahead of the device
+FLUSH_BYTES = 4 * 10**9  # reading them takes 0.8 ms or more: all of L2 is replaced, and the host gets ahead of the device
 CHUNK = 16  # calls between two synchronisations of `sustained`: milliseconds of work, so that the gap does not count
 PATH = re.compile(r"(?<![\w])/[^\s'\":]+")  # a file path: it says nothing away from the machine it was met on
 SMI_FIELDS = {  # field of nvidia-smi -> (figure, unit)
@@ -102,7 +102,7 @@ def check_close(out, ref, tolerance, what):
         raise AssertionError(f"{what} 的相对误差是 {error:.3g}，应不超过 {tolerance:g}；先改对再测速")
 
 
-def interleaved_ms(calls, rounds=5, ms=10, most=40):
+def interleaved_ms(calls, rounds=5, ms=10, most=25):
     """{name: (20th percentile, median, 80th percentile)} of {name: function}, device time of one call with cold L2.
 
     In each round every function in turn runs for about `ms`, at most `most` times, the order reversed every other round: so

@@ -98,7 +98,7 @@ def _compile(module: object, folder: Path) -> dict:
     for target, capability in TARGETS.items():
         results, functions = {}, {}
         for variant in module.variants():
-            wanted = getattr(variant, "targets", ())
+            wanted = variant.targets
             if wanted and capability not in wanted:
                 continue
             try:

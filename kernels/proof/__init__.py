@@ -60,9 +60,10 @@ def signature(kernel, types, constexprs):
 def assert_close(out, ref, out_pt, what, factor=2):
     """FlashAttention's own criterion: max|out - ref| <= factor max|out_pt - ref| + 2 max|ref + 0.3 - 0.3 - ref|.
 
-    factor: 2, for gradients 3. ref: fp64. out_pt: the same formula in out's dtype, by torch. The second term is what one addition rounds away in
-    out's dtype, for cases where out_pt happens to be exact. To it come four roundings of the largest value in the dtype
-    that computes, fp32 (fp64 for fp64): as many as a kernel makes after its sums, and nothing beside fp16's own.
+    factor: 2, for gradients 3. ref: fp64. out_pt: the same formula in out's dtype, by torch. The second term is what one
+    addition rounds away in out's dtype, for cases where out_pt happens to be exact. To it come four roundings of the
+    largest value in the dtype that computes, fp32 (fp64 for fp64): as many as a kernel makes after its sums, and nothing
+    beside fp16's own.
     NaN and the infinities must stand where ref has them.
     """
     assert out.shape == ref.shape, f"{what}: shape {tuple(out.shape)}, expected {tuple(ref.shape)}"

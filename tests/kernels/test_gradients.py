@@ -69,3 +69,23 @@ def test_gradients_without_the_log_sum_exp_and_of_one_input():
 def test_no_graph_is_kept_without_gradients():
     with torch.no_grad():
         assert not flash_attention(*leaves()).requires_grad
+
+
+@UNSEEN
+def test_a_transform_and_a_mode_see_the_operator():
+    """Without gradients the kernel is called past the dispatcher; not where something there wants to see the call."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    q, k, v = (x.detach() for x in leaves())
+    with Watch():
+        flash_attention(q, k, v)
+    assert module.attention_op._opoverload in seen
+    one = torch.vmap(lambda *qkv: flash_attention(*qkv, causal=True))(*(x[None] for x in (q, k, v)))
+    assert torch.equal(one[0], flash_attention(q, k, v, causal=True))

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernels.proof import GUARD, assert_close, assert_equal, assert_near, guarded_outputs
+from kernels.proof import fuzz, sanitize
 
 ref = torch.tensor([1.0, 2.0, -3.0], dtype=torch.float64)
 half = ref.half()
@@ -54,3 +55,35 @@ def test_guards():
                 out = torch.empty((2, 3), dtype=torch.float32, device="cpu")
                 out.as_strided((1,), (1,), place).zero_()
     assert not torch.empty_like(torch.zeros(1)).storage_offset()  # torch's own again
+
+
+@pytest.mark.parametrize(
+    "printed, told",
+    [
+        ("sample: 17 calls\n========= ERROR SUMMARY: 0 errors", {"errors": 0, "calls": 17}),
+        ("sample: 17 calls\n========= ERROR SUMMARY: 3 errors", {"errors": 3, "calls": 17}),
+        ("sample: 17 calls\n========= RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)", {"errors": 2, "calls": 17}),
+        ("========= ERROR SUMMARY: 0 errors", "memcheck 没有给出结果：========= ERROR SUMMARY: 0 errors"),
+        ("sample: 17 calls", "memcheck 没有给出结果：sample: 17 calls"),
+    ],
+)
+def test_what_the_sanitizer_prints(printed, told, tmp_path, monkeypatch):
+    program = tmp_path / "compute-sanitizer"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    if isinstance(told, dict):
+        assert sanitize.check("memcheck") == told
+    else:
+        with pytest.raises(OSError, match=told):
+            sanitize.check("memcheck")
+
+
+def test_random_calls_are_the_same_for_a_seed_and_checked():
+    calls = fuzz.draw(40, seed=3)
+    assert calls == fuzz.draw(40, seed=3) != fuzz.draw(40, seed=4)
+    assert {call.dtype for call in calls} == set(fuzz.DTYPES) and {call.shape.causal for call in calls} == {True, False}
+    small = [call for call in calls if call.dtype == "float32" and call.shape.S_q * call.shape.S_kv < 9000][:2]
+    assert len(small) == 2 and [fuzz.check(call, "cpu") for call in small] == [None, None]
+    wrong = small[0]._replace(upstream="nowhere")
+    assert "KeyError: 'nowhere'" in fuzz.check(wrong, "cpu")
