@@ -139,7 +139,7 @@ def forward_plain(q, k, v, o, lse, causal, qk_scale):
     tma = use_descriptors(flash_attention_kernel, q, k, v)
     blocks = config(q.dtype, D, capability(q) if tma else None)
     tiles, group = triton.cdiv(S_q, blocks.BLOCK_M), H_q // H_kv
-    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size(), tiles) if causal else 1
+    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size()) if causal else 1
     flash_attention_kernel[(tiles * B * H_q,)](
         operand(q, blocks.BLOCK_M, tma), operand(k, blocks.BLOCK_N, tma), operand(v, blocks.BLOCK_N, tma), o, lse,
         q.stride()[:3], k.stride()[:3], v.stride()[:3], o.stride()[:3],

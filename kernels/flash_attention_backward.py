@@ -5,6 +5,7 @@ of dK and dV, so that every element is summed by one program in one order: no at
 products instead of five are the price. It is `snippets.backward.tiled_backward`, each of its two loops outermost once.
 A gradient of the log-sum-exp only lowers delta: d lse / d s = P, as in dS = P * (dP - delta).
 Accepts: what `kernels.flash_attention` takes; gradients of any strides (copied if the last dimension is not contiguous).
+The kernels here run everywhere; `backward` hands what Hopper's own take to flash_attention_hopper_backward.
 Versions tried, on one H200, fp16, S = 16384, TFLOP/s counting 6 (dQ) and 8 (dK, dV) B H S^2 d, (causal); Triton 3.6:
 - dQ, 64x64, 4 warps, 2 stages, kept: d 64 607 (610), d 128 617 (594), d 256 510 (518). d 256 on 8 warps: 274 (281). d 64:
   64x128 532, 128x64 506; d 128: 128x64 on 8 warps 528, 64x32 514; d 256: 128x64, 8, 1: 424.
@@ -25,6 +26,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels import flash_attention_hopper_backward
 from kernels.flash_attention_tiles import (
     capability, dense_rows, large_memory, load_tile, matrix_operand, operand, padded, store_tile, use_descriptors,
 )
@@ -164,29 +166,37 @@ def backward(do, dlse, q, k, v, o, lse, causal, sm_scale):
     q, k, v, do, o = map(dense_rows, (q, k, v, do, o))
     dlse = None if dlse is None else dlse.contiguous()
     dq, dk, dv = map(torch.empty_like, (q, k, v))
+    with torch.cuda.device_of(q):
+        if flash_attention_hopper_backward.supported(q, k, v, do, o):
+            flash_attention_hopper_backward.backward(q, k, v, do, o, lse, dlse, dq, dk, dv, causal, sm_scale * LOG2E)
+        else:
+            backward_plain(q, k, v, do, o, lse, dlse, dq, dk, dv, causal, sm_scale * LOG2E)
+    return dq, dk, dv
+
+
+def backward_plain(q, k, v, do, o, lse, dlse, dq, dk, dv, causal, qk_scale):
+    """Fill dq, dk and dv by the kernels above, whatever other kernels there are."""
     (B, H_q, S_q, D), (H_kv, S_kv) = q.shape, k.shape[1:3]
     group = H_q // H_kv if H_kv else 1
     tma = use_descriptors(dq_kernel, q, k, v, do)
     by_query, by_key = config(q.dtype, D, capability(q) if tma else None)
     S_pad = triton.cdiv(S_q, by_query.BLOCK_M) * by_query.BLOCK_M
     lse2, delta = (torch.empty((B * H_q, S_pad), dtype=torch.float32, device=q.device) for _ in range(2))
-    qk_scale, sizes = sm_scale * LOG2E, {"D": D, "BLOCK_D": padded(D), "CAUSAL": causal, "TMA": tma}
-    with torch.cuda.device_of(q):
-        if dq.numel():
-            tiles = triton.cdiv(S_q, by_query.BLOCK_M)
-            dq_kernel[(tiles * B * H_q,)](
-                *_operands(q, k, v, do, by_query, tma), o, lse, dlse, lse2, delta, dq, *_strides(q, k, v, do, o, dq),
-                H_q, group, S_q, S_pad, S_kv, qk_scale,
-                WHOLE=S_kv % by_query.BLOCK_N == 0, **sizes, **by_query._asdict(),
-            )  # fmt: skip
-        if dk.numel():
-            tiles = triton.cdiv(S_kv, by_key.BLOCK_N)
-            statistics = [matrix_operand(x, by_key.BLOCK_M, tma) for x in (lse2, delta)]
-            dkdv_kernel[(tiles * B * H_kv,)](
-                *_operands(q, k, v, do, by_key, tma), *statistics, dk, dv, *_strides(q, k, v, do, dk, dv),
-                H_kv, group, S_q, S_pad, S_kv, qk_scale, **sizes, **by_key._asdict(),
-            )  # fmt: skip
-    return dq, dk, dv
+    sizes = {"D": D, "BLOCK_D": padded(D), "CAUSAL": causal, "TMA": tma}
+    if dq.numel():
+        tiles = triton.cdiv(S_q, by_query.BLOCK_M)
+        dq_kernel[(tiles * B * H_q,)](
+            *_operands(q, k, v, do, by_query, tma), o, lse, dlse, lse2, delta, dq, *_strides(q, k, v, do, o, dq),
+            H_q, group, S_q, S_pad, S_kv, qk_scale,
+            WHOLE=S_kv % by_query.BLOCK_N == 0, **sizes, **by_query._asdict(),
+        )  # fmt: skip
+    if dk.numel():
+        tiles = triton.cdiv(S_kv, by_key.BLOCK_N)
+        statistics = [matrix_operand(x, by_key.BLOCK_M, tma) for x in (lse2, delta)]
+        dkdv_kernel[(tiles * B * H_kv,)](
+            *_operands(q, k, v, do, by_key, tma), *statistics, dk, dv, *_strides(q, k, v, do, dk, dv),
+            H_kv, group, S_q, S_pad, S_kv, qk_scale, **sizes, **by_key._asdict(),
+        )  # fmt: skip
 
 
 def _operands(q, k, v, do, blocks, tma):

@@ -40,13 +40,12 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warpgroup_mma_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernels.flash_attention_tiles import capability, multiprocessors
+from kernels.flash_attention_tiles import capability, heads_together, multiprocessors
 
 DTYPES = (torch.float16, torch.bfloat16)
 HEAD_DIMS = (64, 128, 256)
 ROWS = 64  # query rows of a consumer: what the four warps of one wgmma cover
 ALIGNMENT = 16  # bytes, of what TMA reads: base addresses and strides
-L2_BYTES = 32 << 20  # of keys and values that causal tiles read at a time: they stay in the L2
 LN2 = gl.constexpr(math.log(2))
 
 
@@ -80,6 +79,15 @@ def load_block(desc, buffers, full, empty, block, count, b, h, STAGES: gl.conste
     mbarrier.expect(full.index(stage), desc.block_type.nbytes)  # `full` completes when so many bytes have arrived
     start = block * desc.block_shape[2]
     tma.async_copy_global_to_shared(desc, [b, h, start, 0], full.index(stage), buffers.index(stage))
+
+
+@gluon.jit
+def next_tile(tile, counter_ptr, DYNAMIC: gl.constexpr):
+    """The tile after this one: by a counter, or by number, as the first ones went."""
+    if DYNAMIC:
+        return gl.num_programs(0) + gl.atomic_add(counter_ptr, 1, sem="relaxed")
+    else:
+        return tile + gl.num_programs(0)
 
 
 @gluon.jit
@@ -118,10 +126,7 @@ def producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
         for i in gl.static_range(CONSUMERS):
             tma.async_copy_global_to_shared(q_desc, [b, h, row_tile * BLOCK_M + i * ROWS, 0], q_full, q_smem.index(i))
 
-        if CONFIG.value.DYNAMIC:
-            tile = gl.num_programs(0) + gl.atomic_add(counter_ptr, 1, sem="relaxed")  # the first ones went by number
-        else:
-            tile += gl.num_programs(0)
+        tile = next_tile(tile, counter_ptr, CONFIG.value.DYNAMIC)
         for j in range(1, n):
             load_block(k_desc, k_smem, k_full, k_empty, n - 1 - j, count + j, b, h_kv, STAGES)
             load_block(v_desc, v_smem, v_full, v_empty, n - j, count + j - 1, b, h_kv, STAGES)
@@ -438,7 +443,7 @@ def forward(q, k, v, o, lse, causal, qk_scale):
     group = H_q // H_kv
     tiles = triton.cdiv(S_q, chosen.CONSUMERS * ROWS) * B * H_q
     programs = min(tiles, multiprocessors(q))
-    together = max(1, L2_BYTES // (2 * S_kv * D * k.element_size())) * group if causal else 1
+    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size()) if causal else 1
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     flash_attention_hopper_kernel[(programs,)](
         descriptor(q, ROWS), descriptor(k, chosen.BLOCK_N), descriptor(v, chosen.BLOCK_N), descriptor(o, ROWS),

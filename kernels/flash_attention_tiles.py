@@ -102,10 +102,10 @@ def properties(device):
     return torch.cuda.get_device_properties(device)
 
 
-def heads_together(heads, group, bytes_per_head, tiles):
+def heads_together(heads, group, bytes_per_head):
     """How many heads `place` takes together when a key-value head of `bytes_per_head` serves `group` query heads."""
     kv_heads = max(1, L2_BYTES // max(1, bytes_per_head))
-    return max(1, min(heads, kv_heads * group, 2**30 // tiles))  # tiles * together is a 32-bit number in the kernel
+    return min(heads, kv_heads * group)
 
 
 def use_descriptors(kernel, *tensors):

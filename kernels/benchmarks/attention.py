@@ -119,7 +119,10 @@ def timed(shape, calls, products):
 
 
 def compared(figures, shapes, one, other):
-    """One peer's rate over another's where both have one: geometric mean, least, and least from S = 4096 on."""
+    """One peer's rate over another's where both have one: geometric mean and least, in all and for each head dimension.
+
+    `..._least_long`: the least from S = 4096 on; `..._shapes`: how many.
+    """
     import statistics
 
     ratios = {
@@ -132,6 +135,9 @@ def compared(figures, shapes, one, other):
     long = [ratio for shape, ratio in ratios.items() if shape.S >= 4096]
     told = {f"{key}_mean": statistics.geometric_mean(ratios.values()), f"{key}_least": min(ratios.values())}
     told |= {f"{key}_least_long": min(long)} if long else {}
+    for d in {shape.d for shape in ratios}:
+        some = [ratio for shape, ratio in ratios.items() if shape.d == d]
+        told |= {f"{key}_mean_d{d}": statistics.geometric_mean(some), f"{key}_least_d{d}": min(some)}
     return {name: figure(float(value), "倍") for name, value in told.items()} | {f"{key}_shapes": figure(len(ratios))}
 
 

@@ -40,6 +40,12 @@ def cases(device, softmax=module.softmax):
         ("maximum-last", (2, WIDE + 9), -1, torch.float32, lambda x: _put(x, (slice(None), -1), 30.0)),
         ("maximum-first", (2, WIDE + 9), -1, torch.float32, lambda x: _put(x, (slice(None), 0), 30.0)),
     ]
+    table += [
+        (f"{name}-{str(d)[6:]}", shape, -1, d, change)
+        for d in dtypes
+        if d.itemsize == 2
+        for name, shape, change in _packed(rows)
+    ]
     start, most = (slice(None), slice(0, 200)), (slice(None), slice(0, -1))
     for width in (300, WIDE + 9):
         table += [
@@ -57,8 +63,33 @@ def cases(device, softmax=module.softmax):
             ("many-rows", (100_000, 33), -1, torch.float16, _same),
             ("first-dim-4096", (4096, 4096), 0, torch.bfloat16, _same),
             ("past-32-bits", (2**17, 2**14 + 1), -1, torch.float16, _same),
+            ("past-32-bits-packed", (2**17, 2**14 + 2), -1, torch.float16, _same),
         ]
     return [Case(name, partial(_check, softmax, *row)) for name, *row in table]
+
+
+def _packed(rows):
+    """(name, shape, change) of 16-bit rows that the packed kernel takes, and of neighbours that it must leave."""
+    table = [(f"packed-{width}", (rows, width), _same) for width in (WIDE // 2 + 2, 20000, WIDE)]
+    width, tail = 20002, (1, slice(8192, None))
+    return table + [
+        ("packed-window", (9, 20004), lambda x: _nan_around(x, 20000)[2:7, 4:20000]),
+        ("packed-three-axes", (3, 4, width), lambda x: x[:, 1:3, 2:]),
+        ("packed-maximum-first", (2, width), lambda x: _put(x, (slice(None), 0), 30.0)),
+        ("packed-maximum-last", (2, width), lambda x: _put(x, (slice(None), -1), 30.0)),
+        ("packed-tenths", (2, width), lambda x: x.fill_(0.1)),  # next to what the kernel compares maxima with
+        ("packed-masked-part", (2, width), lambda x: _put(x, tail, -torch.inf)),
+        ("packed-masked-halves", (2, width), lambda x: _put(x, (slice(None), slice(1, None, 2)), -torch.inf)),
+        ("packed-masked-most", (2, width), lambda x: _put(x, (slice(None), slice(0, -1)), -torch.inf)),
+        ("packed-masked-row", (2, width), lambda x: _put(x, 1, -torch.inf)),
+        ("packed-nan", (2, width), lambda x: _put(x, (1, 5), torch.nan)),
+        ("packed-inf", (2, width), lambda x: _put(x, (1, 5), torch.inf)),
+        ("packed-not-odd-width", (3, width), lambda x: x[:, : width - 1]),
+        ("packed-not-odd-row", (1, width - 1), _same),  # whose strides are all even
+        ("packed-not-odd-offset", (3, width), lambda x: x[:, 1 : width - 1]),
+        ("packed-not-odd-stride", (3, width - 1), lambda x: x[:, : width - 2]),
+        ("packed-not-every-other", (3, 2 * width), lambda x: x[:, ::2]),
+    ]
 
 
 def _check(softmax, shape, dim, dtype, change, device):
@@ -115,22 +146,24 @@ def _put(x, where, value):
     return x
 
 
-def _nan_around(x):
-    """NaN outside rows 2 to 7 and columns 3 to 33, so that a read past the view shows."""
+def _nan_around(x, end=33):
+    """NaN outside rows 2 to 7 and columns 3 to `end`, so that a read past the view shows."""
     inside = torch.zeros_like(x, dtype=torch.bool)
-    inside[2:7, 3:33] = True
+    inside[2:7, 3:end] = True
     return x.masked_fill(~inside, torch.nan)
 
 
 def variants(thorough=False):
-    """One tile of 1024 columns, the widest, online, split, backward; `thorough`: odd widths, strides, other dtypes."""
+    """One tile of 1024 columns, the widest, online, split, backward; `thorough`: packed, odd widths, strides, types."""
 
-    def variant(name, n_cols, dtype, divisible=True, adjacent=True, backward=False):
-        how = module.launch(n_cols, {"fp64": 8, "fp32": 4}.get(dtype, 2), adjacent, backward)
+    def variant(name, n_cols, dtype, divisible=True, adjacent=True, backward=False, words=False):
+        how = module.launch(n_cols, {"fp64": 8, "fp32": 4}.get(dtype, 2), adjacent, backward, words)
         tensors = ("y", "dy", "dx") if backward else ("x", "out")
         constexprs = {"BLOCK_SIZE": how.BLOCK_SIZE}
         if how.parts:
             constexprs["MAX_PARTS"] = module.MAX_PARTS
+        elif how.chunks:
+            constexprs["CHUNKS"] = how.chunks
         else:
             constexprs |= {"ROWS": how.ROWS, "COMPUTE": tl.float64 if dtype == "fp64" else tl.float32}
         types = {"stats_ptr": "*fp32", "counts_ptr": "*i32"}
@@ -160,6 +193,9 @@ def variants(thorough=False):
         variant("fp32-strided-online", 8192, "fp32", adjacent=False),
         variant("bf16-1024", 1024, "bf16"),
         variant("bf16-widest", WIDE // 2, "bf16"),
+        variant("bf16-packed", WIDE, "bf16", words=True),  # these spill up to 64 bytes
+        variant("fp16-packed", WIDE, "fp16", words=True),
+        variant("fp16-packed-16386", WIDE // 2 + 2, "fp16", False, words=True),
         variant("bf16-online", WIDE, "bf16"),
         variant("bf16-split", 131072, "bf16"),
         variant("bf16-strided", 1024, "bf16", adjacent=False),

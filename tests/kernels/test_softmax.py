@@ -50,19 +50,94 @@ def test_strides_of_the_output():
     assert softmax(x).stride() == x.stride()
 
 
+@pytest.mark.parametrize("words", [False, True])
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("adjacent", [False, True])
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
-def test_every_width_has_a_launch(itemsize, adjacent, backward, monkeypatch):
-    """As compiled: the tile or the parts hold the row, or the kernel goes through it in steps."""
+def test_every_width_has_a_launch(itemsize, adjacent, backward, words, monkeypatch):
+    """As compiled: the tile, the parts or the chunks hold the row, or the kernel goes through it in steps."""
     monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
     for n_cols in sorted({max(2**k + d, 1) for k in range(31) for d in (-1, 0, 1)} - {2**30 + 1}):
-        how = module.launch(n_cols, itemsize, adjacent, backward)
+        how = module.launch(n_cols, itemsize, adjacent, backward, words)
         stepping = how.kernel in (module.online_softmax_kernel, module.wide_softmax_backward_kernel)
-        assert stepping or max(how.parts, 1) * how.BLOCK_SIZE >= n_cols
+        assert stepping or max(how.parts, how.chunks, 1) * how.BLOCK_SIZE >= n_cols
+        assert words or not how.chunks
         assert all(n & (n - 1) == 0 for n in (how.ROWS, how.BLOCK_SIZE, how.options["num_warps"]))
         assert how.parts <= module.MAX_PARTS and how.ROWS * how.BLOCK_SIZE * max(itemsize, 4) <= 4 * module.MAX_BLOCK
         assert adjacent or how.ROWS * itemsize >= 32
+
+
+def halves(*shape):
+    return torch.randn(shape).half()
+
+
+def at_two_bytes(n_rows, n_cols):
+    """Without a storage offset, at an address that is 2 more than a multiple of 4."""
+    return torch.frombuffer(bytearray(2 + 2 * n_rows * n_cols), dtype=torch.half, offset=2).view(n_rows, n_cols)
+
+
+WIDE = {  # 16-bit rows of 16385 to 32768 columns, their dim, and whether they lie in whole words
+    "narrowest": (lambda: halves(2, 16386), 1, True),
+    "widest": (lambda: halves(2, 32768), 1, True),
+    "vector": (lambda: halves(20000), 0, True),
+    "every-second-row": (lambda: halves(4, 16386)[::2], 1, True),
+    "even-offset": (lambda: halves(2, 16388)[:, 2:], 1, True),
+    "transposed": (lambda: halves(2, 16386).t(), 0, True),
+    "two-strides": (lambda: halves(2, 3, 16388)[:, :2, 2:], 2, True),
+    "expanded": (lambda: halves(1, 16386).expand(3, 16386), 1, True),
+    "one-row-of-an-odd-stride": (lambda: halves(2, 16387)[:1, :16386], 1, True),
+    "odd-width": (lambda: halves(2, 16388)[:, :16387], 1, False),
+    "odd-vector": (lambda: halves(16387), 0, False),
+    "odd-offset": (lambda: halves(2, 16388)[:, 1:16387], 1, False),
+    "odd-address": (lambda: at_two_bytes(2, 16386), 1, False),
+    "odd-stride": (lambda: halves(2, 16387)[:, :16386], 1, False),
+    "odd-outer-stride": (lambda: halves(100_000).as_strided((2, 2, 16386), (32775, 16388, 1)), 2, False),
+    "every-other": (lambda: halves(2, 32772)[:, ::2], 1, False),
+    "first-dim": (lambda: halves(16386, 2), 0, False),
+    "too-narrow": (lambda: halves(2, 16384), 1, False),
+    "too-wide": (lambda: halves(2, 32770), 1, False),
+    "fp32": (lambda: torch.randn(2, 16386), 1, False),
+}
+
+
+def kernels_of(monkeypatch):
+    """The list that each call appends its kernel to."""
+    seen, plan = [], module.plan
+
+    def noting(*args):
+        planned = plan(*args)
+        seen.append(planned[0].kernel)
+        return planned
+
+    monkeypatch.setattr(module, "plan", noting)
+    return seen
+
+
+@pytest.mark.parametrize("layout", WIDE)
+def test_packed_only_where_rows_are_whole_words(layout, monkeypatch):
+    """Else a GPU would stop at an address that is no multiple of 4, or a neighbour's element be taken along."""
+    make, dim, packed = WIDE[layout]
+    seen, x = kernels_of(monkeypatch), make()
+    torch.testing.assert_close(softmax(x, dim), torch.softmax(x, dim))
+    assert [kernel is module.packed_softmax_kernel for kernel in seen] == [packed]
+
+
+def test_packed_is_decided_by_address_in_every_call(monkeypatch):
+    """Plans are kept by shape and strides, which these share."""
+    seen, x = kernels_of(monkeypatch), halves(2, 16390)
+    for offset in (0, 1, 2, 3, 0):
+        softmax(x[:, offset : offset + 16386])
+    assert [kernel is module.packed_softmax_kernel for kernel in seen] == [True, False, True, False, True]
+
+
+def test_packed_bfloat16(monkeypatch):
+    """The wrapper refuses bf16 in the interpreter, which truncates it; its words and its -inf show even so."""
+    monkeypatch.setattr(module.checks, "tensors", lambda *args, **more: None)
+    x = (3 * torch.randn(2, 20002)).bfloat16()
+    x[0, 1::2] = -torch.inf
+    seen = kernels_of(monkeypatch)
+    torch.testing.assert_close(softmax(x), torch.softmax(x, 1))
+    assert seen == [module.packed_softmax_kernel]
 
 
 @pytest.mark.parametrize("shape, parts", [((3, 41), 3), ((2, 16), 2), ((4, 30), 5)])

@@ -55,7 +55,7 @@ def stand_in(monkeypatch):
         "softmax": {"softmax": lambda x: torch.softmax(x, -1)},
         "vector_add": {"add": torch.add},
         "proof.fuzz": {"fuzz": lambda: fuzzed},
-        "proof.sanitize": {"check_all": lambda: dict.fromkeys(("memcheck", "racecheck"), {"errors": 0, "calls": 17})},
+        "proof.sanitize": {"check_all": lambda: dict.fromkeys(("memcheck", "racecheck"), {"errors": 2, "calls": 17, "kernels": ["a", "b"]})},
     }.items():
         module = types.ModuleType(f"kernels.{name}")
         vars(module).update(members)
@@ -100,7 +100,7 @@ def dry(monkeypatch):
         (discipline, {"large_host_unsynchronised_ms": "ms", "large_events_gbps": "GB/s", "small_warm_l2_us": "µs", "small_cold_l2_gbps": "GB/s",
                         "small_host_mean_us": "µs", "first_call_ms": "ms", "first_10_mean_ms": "ms"}),
         (fuzz, {"cases": "", "failed": "", "head_dims_64": ""}),
-        (sanitizer, {"memcheck_errors": "", "racecheck_calls": ""}),
+        (sanitizer, {"memcheck_errors": "", "racecheck_calls": "", "racecheck_kernels": ""}),
     ],
 )
 def test_dry_run(group, some, dry):
