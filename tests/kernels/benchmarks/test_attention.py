@@ -11,7 +11,7 @@ import torch
 
 from kernels import timing
 from kernels.benchmarks import attention as benchmarks
-from kernels.benchmarks import attention_backward, attention_decode, attention_packages
+from kernels.benchmarks import attention_backward, attention_decode
 
 KEY = re.compile(r"[a-z0-9_]+")
 SDPA = torch.nn.functional.scaled_dot_product_attention
@@ -129,7 +129,7 @@ def dry(monkeypatch):
         "flex_attention": lambda shape: stand_in(shape.causal),
     }  # fmt: skip
     for name, value in stand_ins.items():
-        homes = [module for module in (benchmarks, attention_backward, attention_decode, attention_packages) if hasattr(module, name)]
+        homes = [module for module in (benchmarks, attention_backward, attention_decode) if hasattr(module, name)]
         assert homes, name
         for module in homes:
             monkeypatch.setattr(module, name, value)
@@ -169,20 +169,3 @@ def test_flex_is_compiled_in_lots(monkeypatch):
     benchmarks.prepare("backward")
     shapes = [shape for command in commands for shape in ast.literal_eval(re.search(r"(\[.*\])\)$", command[2])[1])]
     assert sorted(shapes) == sorted(map(tuple, benchmarks.backward_shapes())) and commands[0][0] == sys.executable
-
-
-@pytest.mark.parametrize("as_tuple", [False, True])
-def test_the_package_is_given_its_own_layout(as_tuple):
-    """flash-attn-4 takes [B, S, H, d] and, by its version, returns the log-sum-exp as well."""
-    q, k, v = (torch.randn(2, 3, 17, 8) for _ in range(3))
-
-    def function(q, k, v, causal):
-        out = SDPA(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=causal).transpose(1, 2)
-        return (out, None) if as_tuple else out
-
-    torch.testing.assert_close(attention_packages.package(function, True)(q, k, v), SDPA(q, k, v, is_causal=True))
-
-
-def test_a_package_that_is_not_installed_is_noted(dry):
-    dry.setitem(sys.modules, "flash_attn", None)
-    assert list(attention_packages.measure()) == ["absent"]
