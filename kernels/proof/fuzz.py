@@ -50,7 +50,8 @@ def _draw(rng, name):
         H_kv=H_kv,
         B=rng.randint(1, 3),
         layout=rng.choice([*flash_attention.LAYOUTS, "mixed"]),
-        scale=rng.choice([None, None, None, rng.uniform(-1, 1), 0.0]),
+        # twice the usual one at most: fp32 rounds an exponent of 80 by 5e-6, in ours three times and in the formula once
+        scale=rng.choice([None, None, None, rng.uniform(-2, 2) * D**-0.5, 0.0]),
         spread=rng.choice([0.5, 1.0, 2.0]),
     )
     return Call(shape, rng.choice(list(DTYPES)), rng.choice(list(flash_attention_backward.UPSTREAM)))
