@@ -2,7 +2,7 @@
 
 Events, in the order MkDocs fires them:
   on_config      a build goes to a staging folder; under `serve` strictness is off
-  on_pre_build   checker and runner; the ledger is put together; a build with any problem ends here
+  on_pre_build   checker and runner, unless nothing changed; the ledger is put together; a build with any problem ends here
   on_files       executed notebooks take the place of their sources; verification.json; pages of what kernels were compiled to
   on_page_content  under `serve` a page shows its own problems; a notebook's page loses its inlined styles
   on_page_context  all pages have been rendered: the overview of what was read
@@ -32,8 +32,8 @@ from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import get_toc
 from mkdocs.utils import CountHandler
 
-from courseware import compiled, links, notebook_page, policy, theme
-from courseware.check import check_changed
+from courseware import compiled, links, notebook_page, policy, theme, unchanged
+from courseware.check import check
 from courseware.check.quizzes import computed_keys
 from courseware.dialect import progress
 from courseware.doctest import kernels
@@ -79,8 +79,12 @@ def on_config(config: MkDocsConfig) -> None:
 @event_priority(100)
 def on_pre_build(config: MkDocsConfig) -> None:
     project = Build.project = Project(Path(config.config_file_path).parent, Path(config.docs_dir))
+    inputs = unchanged.inputs(project)
+    if ledger := unchanged.kept(project, inputs):
+        Build.ledger, Build.problems = ledger, []
+        return
     runner = _start_runner(project)
-    found = check_changed(project)
+    found = check(project.docs, root=project.root)
     _wait_for(runner)
     runs = Runs.of(project)
     found = sorted({*found, *_after_run(project, runs, {(problem.path, problem.line) for problem in found})})
@@ -89,7 +93,9 @@ def on_pre_build(config: MkDocsConfig) -> None:
     Build.problems = found
     for problem in found:
         (log.warning if Build.serving else log.error)(str(problem))
-    if found and not Build.serving:
+    if not found:
+        unchanged.keep(project, inputs)
+    elif not Build.serving:
         raise Abort(f"构建中止：共 {len(found)} 处问题，上一次的站点没有改动")
 
 
@@ -119,8 +125,8 @@ def _compiled(files: Files, config: MkDocsConfig) -> None:
     project, page = Build.project, files.get_file_from_path(Build.ledger["compiled"])
     if page is None:
         return
-    for name in kernels.names(project):
-        folder = kernels.pages(project, name)
+    for kernel in Build.ledger["verification"]["kernels"]:
+        folder = kernels.pages(project, kernel["source"])
         for path in sorted(folder.glob("*/*.html")):
             uri = f"{compiled.FOLDER}/{path.relative_to(folder).as_posix()}"
             content = path.read_text("utf-8").replace(compiled.BACK, page.url_relative_to(uri))

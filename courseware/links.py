@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from html import unescape
@@ -75,7 +76,7 @@ def _fault(site: Path, page: Path, tag: str, target: str, base: str = "") -> str
     if parts.path:
         inside = parts.path.removeprefix(base.rstrip("/") + "/") if parts.path.startswith("/") else parts.path
         start = site if parts.path.startswith("/") else page.parent
-        path = (start / unquote(inside).lstrip("/")).resolve()
+        path = Path(os.path.normpath(start / unquote(inside).lstrip("/")))
         path = path / "index.html" if path.is_dir() else path
     if not path.is_file():
         return f"链接 {target} 指向不存在的文件"
@@ -105,11 +106,12 @@ def _frames(project: Project, sources: dict[Path, Page], blocks: list[dict]) -> 
     """A block that has a record but no frame on its page ran unseen; one with another state says what is not so."""
     found = []
     for path, page in sources.items():
+        name = project.page_name(page.path)
         text = path.read_text("utf-8") if path.is_file() else ""
         tags = [dict(re.findall(r'\s([\w-]+)="([^"]*)"', match[0])) for match in FRAME.finditer(text)]
         frames = {tag.get("id"): tag.get("data-status") for tag in tags}
         for block in blocks:
-            if block["page"] != project.page_name(page.path):
+            if block["page"] != name:
                 continue
             status = frames.get(f"block-{block['number']}")
             if status is None:

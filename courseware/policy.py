@@ -26,6 +26,7 @@ PIECE = re.compile(
 )
 ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s"'<>/=]+)(?:\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s"'<>]+))?""")
 HANDLER = re.compile(r"on[a-z]{3,}")
+TOLD = re.compile(r"\s(?:style|on|action|formaction)|javascript:", re.IGNORECASE)  # in no other tag is anything to do
 QUOTED = re.compile(r"""(["'])(?:(?!\1)[^\\\n])*\1""")  # a string of CSS
 OPEN = re.compile(r"""["'{}\\]|/\*""")  # what may reach beyond the declarations, outside a string
 SCRIPT_TYPES = {"", "module", "text/javascript", "application/javascript"}  # of a <script> that runs; others are data
@@ -65,7 +66,7 @@ class Page:
 
     def _piece(self, match: re.Match) -> str:
         if not match["raw"]:
-            return match[0] if match[0].startswith("<!") else self._tag(match[0])
+            return self._tag(match[0]) if TOLD.search(match[0]) and not match[0].startswith("<!") else match[0]
         attributes = _attributes(match["attributes"])
         if match["raw"].lower() == "style":
             self.styles.add(match["text"])

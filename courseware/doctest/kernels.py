@@ -45,10 +45,10 @@ def source(project: Project, name: str) -> str:
     return project.sources.source(f"import {PACKAGE}.{name}", kind="kernel")
 
 
-def pages(project: Project, name: str) -> Path:
+def pages(project: Project, source: str) -> Path:
     """Folder of the pages of what a kernel was compiled to: another one for another source, or for other pages."""
     writer = hashlib.sha256(Path(compiled.__file__).read_bytes()).hexdigest()
-    return project.state / compiled.FOLDER / f"{source(project, name)[:16]}-{writer[:8]}"
+    return project.state / compiled.FOLDER / f"{source[:16]}-{writer[:8]}"
 
 
 def prove(project: Project, kernels: list[str]) -> dict[str, dict]:
@@ -65,7 +65,7 @@ def prove(project: Project, kernels: list[str]) -> dict[str, dict]:
 def _run(project: Project, name: str, level: str) -> dict:
     """One level in a process of its own: Triton is made for the interpreter or the compiler when it is imported."""
     environment = {**os.environ, "TRITON_INTERPRET": "1" if level == "interpreted" else "0"}
-    command = [sys.executable, "-m", "courseware.doctest.kernels", name, level, str(pages(project, name))]
+    command = [sys.executable, "-m", "courseware.doctest.kernels", name, level, str(pages(project, source(project, name)))]
     try:
         process = subprocess.run(command, cwd=project.root, env=environment, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -98,7 +98,7 @@ def _compile(module: object, folder: Path) -> dict:
     for target, capability in TARGETS.items():
         results, functions = {}, {}
         for variant in module.variants():
-            wanted = variant.targets
+            wanted = getattr(variant, "targets", ())
             if wanted and capability not in wanted:
                 continue
             try:

@@ -86,7 +86,7 @@ class Runs:
         for part, kept in sources.items():
             self.data[part] = {source: run for source, run in self.data[part].items() if source in kept}
         write(self.path, {**self.data, "seal": _seal(self.data)})
-        kept = {kernels.pages(project, name) for name in kernels.names(project)}
+        kept = {kernels.pages(project, source) for source in sources["kernels"]}
         for folder in set((project.state / compiled.FOLDER).glob("*")) - kept:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -141,8 +141,9 @@ def pending(project: Project, runs: Runs) -> dict[str, list]:
 
 def _proved(project: Project, name: str, runs: Runs) -> bool:
     """Whether a kernel has a record and, where it was compiled, the pages that show it."""
-    run = runs.data["kernels"].get(kernels.source(project, name))
-    return bool(run) and (not run["compiled"] or kernels.pages(project, name).is_dir())
+    source = kernels.source(project, name)
+    run = runs.data["kernels"].get(source)
+    return bool(run) and (not run["compiled"] or kernels.pages(project, source).is_dir())
 
 
 def assemble(project: Project, runs: Runs) -> dict:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,12 +19,11 @@ from hypothesis import strategies as st
 from markdown import Markdown
 from pymdownx.slugs import slugify
 
-from courseware.check import check, check_changed, check_page
+from courseware.check import check, check_page
 from courseware.check.context import Context
 from courseware.check.links import heading_ids
 from courseware.page import scan
 from courseware.problem import Problem
-from courseware.project import Project
 
 RUN = "# 类型：【Runnable】\n"
 EVIDENCE = {
@@ -414,21 +412,6 @@ def test_all_mistakes_of_all_pages_at_once(root, tmp_path):
     run = subprocess.run([sys.executable, "-m", "courseware.check", "docs"], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 1
     assert run.stdout.splitlines() == [str(problem) for problem in problems]
-
-
-def test_nothing_is_read_again_until_a_file_changes(root, tmp_path, monkeypatch):
-    shutil.copytree(root, tmp_path / "course")
-    project = Project(tmp_path / "course", tmp_path / "course" / "docs")
-    assert check_changed(project) == []
-    with monkeypatch.context() as patch:
-        patch.setattr("courseware.check.check", lambda *_, **__: pytest.fail("read again"))
-        assert check_changed(project) == []
-    for path, fault in (("docs/guide/index.md", ":::nota\n字\n:::\n"), ("snippets/tool.py", "def other(): pass\n")):
-        kept = (project.root / path).read_text("utf-8")
-        (project.root / path).write_text(fault, "utf-8")
-        assert check_changed(project) and check_changed(project), path  # faults are told each time
-        (project.root / path).write_text(kept, "utf-8")
-        assert check_changed(project) == [], path
 
 
 def test_command_ends_well(root):
