@@ -148,8 +148,21 @@ def _evidence(parent: etree.Element, evidence: dict[str, dict]) -> None:
         about = [["命令", code(data.get("command") or "没有")], ["日期", data.get("date") or "没有"]]
         about += [[VERSIONS.get(key, key), str(text)] for key, text in environment.items() if text and key != "date"]
         table(parent, f"{name}：由来", ["项目", "值"], about)
-        figures = [[code(key), number(figure["value"]), figure.get("unit") or ""] for key, figure in (data.get("figures") or {}).items()]
-        table(parent, f"{name}：数值", ["名称", "值", "单位"], figures)
+        figures = data.get("figures") or {}
+        value = "值（20% 至 80% 分位数）" if any(f"{key}_low" in figures for key in figures) else "值"
+        table(parent, f"{name}：数值", ["名称", value, "单位"], _figures(figures))
+
+
+def _figures(figures: dict[str, dict]) -> list[list]:
+    """A row for each figure; KEY_low and KEY_high, its quantiles, stand behind KEY."""
+    ends = {f"{key}_{end}" for key in figures for end in ("low", "high")}
+    rows = []
+    for key, figure in figures.items():
+        if key not in ends:
+            spread = [number(figures[f"{key}_{end}"]["value"]) for end in ("low", "high") if f"{key}_{end}" in figures]
+            value = number(figure["value"]) + (f"（{' 至 '.join(spread)}）" if spread else "")
+            rows.append([code(key), value, figure.get("unit") or ""])
+    return rows
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------

@@ -100,6 +100,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         inside = urlsplit(path).path.startswith(self.prefix)
         return super().translate_path("/" + path[len(self.prefix) :]) if inside else str(Path(self.directory) / "outside the prefix")
 
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "max-age=600")  # as hosts of static sites do: else a page met before is not
+        super().end_headers()
+
     def send_header(self, keyword: str, value: str) -> None:
         if keyword.lower() == "content-length":
             self.log.append((unquote(urlsplit(self.path).path), int(value)))

@@ -40,7 +40,13 @@ LEDGER = {
             "environment": {"python": "3.12.3", "device": "NVIDIA H200"},
             "command": "make record <1>",
             "date": "2026-11-29",
-            "figures": {"copy_rate": {"value": 4281.37, "unit": "GB/s"}},
+            "figures": {
+                "copy_ms": {"value": 1.5, "unit": "ms"},
+                "copy_ms_low": {"value": 1.25, "unit": "ms"},
+                "copy_ms_high": {"value": 1.75, "unit": "ms"},
+                "copy_rate": {"value": 4281.37, "unit": "GB/s"},
+                "rate_low": {"value": 3, "unit": ""},
+            },
         }
     },
 }
@@ -105,7 +111,7 @@ def rows(report, caption):
             ],
         ),
         ("h200：由来", [["命令", "make record <1>"], ["日期", "2026-11-29"], ["Python", "3.12.3"], ["设备", "NVIDIA H200"]]),
-        ("h200：数值", [["copy_rate", "4281", "GB/s"]]),
+        ("h200：数值", [["copy_ms", "1.5（1.25 至 1.75）", "ms"], ["copy_rate", "4281", "GB/s"], ["rate_low", "3", ""]]),
     ],
 )
 def test_tables(report, caption, cells):
