@@ -111,7 +111,7 @@ def test_one_edited_block_runs_alone(course, serve):
     blocks = [f"with open({str(marks)!r}, 'a') as f: f.write('{name}')" for name in "ab"]
     course.page("# 题\n\n" + "\n".join(map(python, blocks)))
     server = serve()
-    wait_for(lambda: server.builds == 1)
+    wait_for(lambda: server.builds == 1 and server.page())  # files are watched from when it answers, not when it has built
     assert sorted(marks.read_text()) == ["a", "b"]
     marks.unlink()
     course.page("# 题\n\n新的一句。\n\n" + "\n".join(map(python, [blocks[0], blocks[1] + "  # edited"])))
