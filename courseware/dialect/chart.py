@@ -24,7 +24,7 @@ from pymdownx.blocks.block import Block
 from courseware.dialect.code import versions
 from courseware.dialect.course import LOG, Course, register
 from courseware.dialect.demo import Fault, plain
-from courseware.dialect.values import REPORT, anchor, number, resolve, stem
+from courseware.dialect.values import REPORT, anchor, number, quantiles, resolve, stem
 from courseware.page import Closer, Container, Page, Text, body
 
 X, Y, SCALE, CURVE, BASELINE, LEVEL = "横轴", "纵轴", "刻度", "曲线", "对照", "水平线"
@@ -142,7 +142,7 @@ def series_of(chart: Chart, evidence: dict[str, dict]) -> list[Series]:
     for curve in chart.curves:
         file = evidence.get(curve.file, {})
         figures = {key: figure["value"] for key, figure in file.get("figures", {}).items()}
-        points, spread = {}, {}
+        points, spreads = {}, {}
         for position, value in enumerate(chart.values):
             if value in curve.missing:
                 continue
@@ -150,14 +150,15 @@ def series_of(chart: Chart, evidence: dict[str, dict]) -> list[Series]:
             if not drawable(figures.get(key), chart.logarithmic):
                 raise Fault(f"记录 {curve.file}#{key} 不在 docs/evidence/ 里，或者画不出来")
             points[position] = figures[key]
-            if all(drawable(figures.get(f"{key}_{end}"), chart.logarithmic) for end in ("low", "high")):
-                spread[position] = figures[f"{key}_low"], figures[f"{key}_high"]
+            ends = [figures.get(end) for end in quantiles(key)]
+            if all(drawable(end, chart.logarithmic) for end in ends):
+                spreads[position] = tuple(ends)
         if not points:
             raise Fault(f"曲线 {curve.name} 一个点也没有")
         count[curve.word] += 1
         label = curve.name + ("（⚠ 记录已过期）" if file.get("stale") else "")
         style = {CURVE: "curve", BASELINE: "baseline", LEVEL: "level"}[curve.word] + f"-{count[curve.word]}"
-        found.append(Series(curve, label, style, points, spread))
+        found.append(Series(curve, label, style, points, spreads))
     return found
 
 

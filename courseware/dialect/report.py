@@ -18,7 +18,7 @@ from markdown.util import AtomicString
 
 from courseware.dialect.code import BADGES, day, seconds
 from courseware.dialect.mathml import Converter, MathError, math_ranges, plain
-from courseware.dialect.values import anchor, number
+from courseware.dialect.values import anchor, number, quantiles
 from courseware.page import VALUE
 
 MARKER = "[VERIFICATION]"
@@ -149,20 +149,12 @@ def _evidence(parent: etree.Element, evidence: dict[str, dict]) -> None:
         about += [[VERSIONS.get(key, key), str(text)] for key, text in environment.items() if text and key != "date"]
         table(parent, f"{name}：由来", ["项目", "值"], about)
         figures = data.get("figures") or {}
-        value = "值（20% 至 80% 分位数）" if any(f"{key}_low" in figures for key in figures) else "值"
-        table(parent, f"{name}：数值", ["名称", value, "单位"], _figures(figures))
-
-
-def _figures(figures: dict[str, dict]) -> list[list]:
-    """A row for each figure; KEY_low and KEY_high, its quantiles, stand behind KEY."""
-    ends = {f"{key}_{end}" for key in figures for end in ("low", "high")}
-    rows = []
-    for key, figure in figures.items():
-        if key not in ends:
-            spread = [number(figures[f"{key}_{end}"]["value"]) for end in ("low", "high") if f"{key}_{end}" in figures]
-            value = number(figure["value"]) + (f"（{' 至 '.join(spread)}）" if spread else "")
-            rows.append([code(key), value, figure.get("unit") or ""])
-    return rows
+        values = {key: number(figure["value"]) for key, figure in figures.items()}
+        spreads = {key: ends for key in figures if figures.keys() >= set(ends := quantiles(key))}
+        values |= {key: f"{values[key]}（{values[low]} 至 {values[high]}）" for key, (low, high) in spreads.items()}
+        told = {end for ends in spreads.values() for end in ends}  # in their median's row
+        rows = [[code(key), values[key], figures[key].get("unit") or ""] for key in figures if key not in told]
+        table(parent, f"{name}：数值", ["名称", "值（20% 至 80% 分位数）" if spreads else "值", "单位"], rows)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------

@@ -98,6 +98,11 @@ def number(figure: float | int | str) -> str:
     return f"{float(short):.0f}" if "e+" in short and abs(figure) < 1e15 else short
 
 
+def quantiles(key: str) -> tuple[str, str]:
+    """Keys of the 20 % and 80 % quantiles that may be recorded beside a median."""
+    return f"{key}_low", f"{key}_high"
+
+
 def stem(name: str) -> str:
     """Name of an evidence file without its ending."""
     return name.strip().removesuffix(".json")
