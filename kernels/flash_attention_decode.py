@@ -13,6 +13,8 @@ CUDA graph:
 - 32, 2, 3, 4: 1929 / 3320 / 4186 / 4504. 64, 8, 6, 1: 2073 / 3369 / 3968 / 4177. 256, 8, 1, 1: 1990 / 2955 / 3517 / 3776.
 - twice as many programs as run at once (64, 4, 3, 4): 1887 at B = 1, 8192 and 4012 at B = 16, 131072.
 cuDNN in the same run: 2054 / 3548 / 4344 / 4574.
+By events with cold L2, as the record is taken, B = 16, 32768 keys: kept 4607, as cuDNN; 64, 4, 6 4522; 128, 8, 3 4589;
+halves of the keys by 64, 4, 3 4515; 33 parts each 4387.
 Not covered: more query rows a key-value head than MAX_ROWS, short keys: the other kernels take them.
 """
 
@@ -27,7 +29,7 @@ from kernels.flash_attention_tiles import (
     capability, large_memory, load_tile, multiprocessors, operand, padded, use_descriptors,
 )
 
-MAX_ROWS = 64  # of one key-value head: query heads that share it times S_q; more fill a GPU without splitting
+MAX_ROWS = 64  # of one key-value head: query heads that share it times S_q; with more, tiles of query rows are worth it
 MIN_KEYS = 256  # below it there is too little to split
 MAX_STATES = 16 << 20  # bytes of all the segments' states, whatever the shape
 BLOCK_S = 16  # segments that the merge takes at a time
@@ -46,7 +48,7 @@ def split_kernel(
     """All query rows of one key-value head against one segment of its keys, which are read once for all of them.
 
     o [B * H_kv, splits, group * S_q, D] and lse [B * H_kv, splits, group * S_q], fp32, in units of log2: what one segment
-    hands over, as `snippets.split_kv.lse` has it; ALONE: o and lse of the whole. The loop is `flash_attention_kernel`'s.
+    hands over, as `snippets.split_kv.lse` has it; ALONE: o and natural lse of the whole. The loop is `flash_attention_kernel`'s.
     """
     pid = tl.program_id(axis=0)
     head, split = pid // splits, pid % splits

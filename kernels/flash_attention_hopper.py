@@ -9,9 +9,10 @@ Accepts: `supported`. Any lengths from 1 key on, any B and H, tensors past 2^31 
 grouped-query heads. Rows with nothing to attend to give 0 and -inf. Which program takes a tile may change from run to
 run, the result does not.
 Versions tried, TFLOP/s on an H200 (Triton 3.6.0, fp16, S = 16384 and no mask unless said, 16384 tokens and a hidden
-size of 2048 in all; medians of interleaved rounds; figures after one colon are of one run, others do not compare):
+size of 2048 in all; medians of interleaved rounds; figures after one colon are of one run, others do not compare, nor
+do those of docs/evidence):
 - as it stands, and cuDNN: d = 64 518, 446 (causal 500, 427); d = 128 640, 590 (618, 537); d = 256 704, 621 (638, 558);
-  S = 1024: d = 64 420, 414 (299, 332: the one shape behind); d = 128 534, 532 (408, 397); d = 256 570, 536 (433, 420)
+  S = 1024: d = 64 420, 414 (299, 332); d = 128 534, 532 (408, 397); d = 256 570, 536 (433, 420)
 - a program for each tile, and staying ones: d = 128 592, 612 (causal 584, 594), at S = 1024 445, 532 (343, 418)
 - tiles by number, and by a counter: d = 128 598, 620; d = 256 704, 683, hence by number there; but causal: 464, 641
 - d = 64 with two consumers, with four stages, as it stands: 439, 507, 509 (causal 424, 489, 494);
@@ -47,6 +48,7 @@ HEAD_DIMS = (64, 128, 256)
 ROWS = 64  # query rows of a consumer: what the four warps of one wgmma cover
 ALIGNMENT = 16  # bytes, of what TMA reads: base addresses and strides
 LN2 = gl.constexpr(math.log(2))
+synchronise = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # of a partition's warps; Triton 3.7, 3.6
 
 
 # --8<-- [start:schedule]
@@ -91,18 +93,24 @@ def next_tile(tile, counter_ptr, DYNAMIC: gl.constexpr):
 
 
 @gluon.jit
-def announce(tile_smem, row_tile, b, h):
-    """Leave the next tile to the consumers; they read it once `q_full` completes. -1 ends them."""
+def announce(handover, row_tile, b, h):
+    """Leave the next tile to the consumers, who have left the one before. -1 ends them.
+
+    Each lane writes a place of its own and only the first lane's is read: that lane arrives, and an arrival orders the
+    writes of its own thread alone.
+    """
+    tile_smem, tile_full = handover
     layout: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
-    tile_smem.index(0).store(gl.full([1], row_tile, gl.int32, layout))
-    tile_smem.index(1).store(gl.full([1], b, gl.int32, layout))
-    tile_smem.index(2).store(gl.full([1], h, gl.int32, layout))
+    tile_smem.index(0).store(gl.full([32], row_tile, gl.int64, layout))
+    tile_smem.index(1).store(gl.full([32], b, gl.int64, layout))
+    tile_smem.index(2).store(gl.full([32], h, gl.int64, layout))
+    mbarrier.arrive(tile_full, count=1)
 
 
 @gluon.jit
 def producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
     """One warp that takes tiles and loads their Q, K and V, as far ahead of the consumers as buffers are free."""
-    descs, buffers, tile_smem, barriers, counter_ptr, H_q, group, S_q, S_kv, heads, together = given
+    descs, buffers, handover, barriers, counter_ptr, H_q, group, S_q, S_kv, heads, together = given
     q_desc, k_desc, v_desc = descs
     q_smem, k_smem, v_smem = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = barriers
@@ -112,7 +120,7 @@ def producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     row_tiles = (S_q + BLOCK_M - 1) // BLOCK_M
     tile = gl.program_id(0)
-    tiles = 0  # tiles and blocks of keys so far: their parities are the barriers' phases
+    tiles = 0  # tiles and blocks of keys so far: how often a buffer was filled before tells its barrier's phase
     count = 0
     while tile < row_tiles * heads:
         row_tile, b, h = place(tile, row_tiles, heads, together, H_q)
@@ -121,7 +129,7 @@ def producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
         load_block(k_desc, k_smem, k_full, k_empty, n - 1, count, b, h_kv, STAGES)  # from the last block down to 0
 
         mbarrier.wait(q_empty, tiles & 1 ^ 1)
-        announce(tile_smem, row_tile, b, h)
+        announce(handover, row_tile, b, h)
         mbarrier.expect(q_full, CONSUMERS * q_desc.block_type.nbytes)
         for i in gl.static_range(CONSUMERS):
             tma.async_copy_global_to_shared(q_desc, [b, h, row_tile * BLOCK_M + i * ROWS, 0], q_full, q_smem.index(i))
@@ -134,8 +142,7 @@ def producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
         count += n
         tiles += 1
     mbarrier.wait(q_empty, tiles & 1 ^ 1)
-    announce(tile_smem, -1, 0, 0)
-    mbarrier.arrive(q_full, count=1)
+    announce(handover, -1, 0, 0)
 # --8<-- [end:producer]
 
 
@@ -182,18 +189,26 @@ def filled(buffers, full, count, STAGES: gl.constexpr):
 
 
 @gluon.jit
-def announced(tile_smem):
+def announced(handover, tiles):
+    """(row tile, batch entry, head) that the producer left, once it has; tiles: how many came before."""
+    tile_smem, tile_full = handover
+    mbarrier.wait(tile_full, tiles & 1)
+    return read_tile(tile_smem)
+
+
+@gluon.jit
+def read_tile(tile_smem):
     layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    row_tile = gl.max(tile_smem.index(0).load(layout), axis=0)
-    b = gl.max(tile_smem.index(1).load(layout), axis=0)
-    h = gl.max(tile_smem.index(2).load(layout), axis=0)
+    row_tile = gl.max(tile_smem.index(0).slice(0, 1).load(layout), axis=0).to(gl.int32)
+    b = gl.max(tile_smem.index(1).slice(0, 1).load(layout), axis=0).to(gl.int32)
+    h = gl.max(tile_smem.index(2).slice(0, 1).load(layout), axis=0).to(gl.int32)
     return row_tile, b, h
 
 
 @gluon.jit
 def consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
     """Four warps that attend with ROWS rows of every tile: S = Q K^T, softmax and O = P V, two products in flight."""
-    o_desc, lse_ptr, buffers, o_smem, tile_smem, barriers, H_q, S_q, S_kv, qk_scale = given
+    o_desc, lse_ptr, buffers, o_smem, handover, barriers, H_q, S_q, S_kv, qk_scale = given
     q_smem, k_smem, v_smem = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = barriers
     BLOCK_N: gl.constexpr = CONFIG.value.BLOCK_N
@@ -213,11 +228,11 @@ def consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.conste
 
     q = q_smem.index(INDEX).reshape([ROWS, D])
     zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, S_LAYOUT)
-    tiles = 0  # tiles and blocks of keys so far: their parities are the barriers' phases
+    tiles = 0  # tiles and blocks of keys so far: how often a buffer was filled before tells its barrier's phase
     count = 0
-    mbarrier.wait(q_full, 0)
-    row_tile, b, h = announced(tile_smem)
+    row_tile, b, h = announced(handover, 0)
     while row_tile >= 0:
+        mbarrier.wait(q_full, tiles & 1)
         first_row = (row_tile * CONSUMERS + INDEX) * ROWS
         row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, S_LAYOUT))
         whole = S_kv  # keys before this one are visible to every row
@@ -307,8 +322,7 @@ def consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.conste
             mbarrier.arrive(q_empty, count=1)
         count += 1
         tiles += 1
-        mbarrier.wait(q_full, tiles & 1)
-        row_tile, b, h = announced(tile_smem)
+        row_tile, b, h = announced(handover, tiles)
     tma.store_wait(0)
 # --8<-- [end:consumer]
 
@@ -341,7 +355,8 @@ def flash_attention_hopper_kernel(
     o_smem = q_smem
     if CONFIG.value.OWN_O:
         o_smem = gl.allocate_shared_memory(o_desc.dtype, [CONSUMERS] + o_desc.block_shape, o_desc.layout)
-    tile_smem = gl.allocate_shared_memory(gl.int32, [4, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    tile_smem = gl.allocate_shared_memory(gl.int64, [3, 32], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    handover = (tile_smem, barrier_ring(1, 1).index(0))
     q_full, q_empty = barrier_ring(1, 1).index(0), barrier_ring(1, CONSUMERS).index(0)
     k_full, k_empty = barrier_ring(STAGES, 1), barrier_ring(STAGES, CONSUMERS)
     v_full, v_empty = barrier_ring(STAGES, 1), barrier_ring(STAGES, CONSUMERS)
@@ -350,8 +365,8 @@ def flash_attention_hopper_kernel(
 
     buffers, barriers = (q_smem, k_smem, v_smem), (q_full, q_empty, k_full, k_empty, v_full, v_empty, turn)
     descs = (q_desc, k_desc, v_desc)
-    loads = (descs, buffers, tile_smem, barriers, counter_ptr, H_q, group, S_q, S_kv, heads, together)
-    works = (o_desc, lse_ptr, buffers, o_smem, tile_smem, barriers, H_q, S_q, S_kv, qk_scale)
+    loads = (descs, buffers, handover, barriers, counter_ptr, H_q, group, S_q, S_kv, heads, together)
+    works = (o_desc, lse_ptr, buffers, o_smem, handover, barriers, H_q, S_q, S_kv, qk_scale)
     # Constants are written out in each tuple: one that is kept in a variable turns them into tensors.
     if CONSUMERS == 2:
         gl.warp_specialize(
@@ -375,7 +390,7 @@ class Config(NamedTuple):
     BLOCK_N: int  # keys of a block
     STAGES: int  # buffers for blocks of K, and as many for V
     CONSUMERS: int  # warpgroups with ROWS query rows each, 2 or 3
-    CONSUMER_REGISTERS: int  # of a thread; with the producer's they fill the 65536 of a multiprocessor
+    CONSUMER_REGISTERS: int  # of a thread; with the producer's warpgroup at most the 65536 of a multiprocessor
     PRODUCER_REGISTERS: int
     DYNAMIC: bool  # tiles by a counter; else the same number for each program
     PING_PONG: bool  # consumers take turns in issuing products, so that one's softmax meets another's products

@@ -19,7 +19,7 @@ all; medians of interleaved rounds), dQ counting 6 B H S^2 d and dK, dV counting
 - dK and dV, d = 64: 626 (602); K and V read from shared memory 613 (519), and without `pin` 539 (586), and without
   turns 632 (543); three consumers, each block's products awaited 573 (493)
 - `pin` in the other three kernels: 798 (786) for dQ at d = 128, 640 (610) at d = 64
-Not covered: fp32, D = 256 (two accumulators of that width do not fit the registers) and other devices
+Not covered: fp32, D = 256 (dK and dV, two accumulators of that width, do not fit the registers) and other devices
 (`kernels.flash_attention_backward` takes those), second derivatives.
 """
 
@@ -36,12 +36,13 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from kernels import flash_attention_hopper as hopper
 from kernels.flash_attention_hopper import (
     LN2, ROWS, addressable, announce, announced, barrier_ring, descriptor, filled, key_blocks, load_block, next_tile, place,
+    read_tile,
 )
 from kernels.flash_attention_tiles import heads_together, multiprocessors
 
 HEAD_DIMS = (64, 128)
 CONSUMERS = gl.constexpr(2)  # warpgroups that own ROWS rows or keys of a tile each
-CONSUMER_REGISTERS = gl.constexpr(240)  # of a thread; with the producer's they fill the 65536 of a multiprocessor
+CONSUMER_REGISTERS = gl.constexpr(240)  # of a thread; with the producer's warpgroup 64512 of a multiprocessor's 65536
 PRODUCER_REGISTERS = gl.constexpr(24)
 LOG2E = gl.constexpr(1.4426950408889634)
 TILE = CONSUMERS.value * ROWS  # rows or keys
@@ -53,7 +54,7 @@ STATISTICS_LAYOUT = gl.NVMMASharedLayout(0, 32, 2)  # a row of lse2 or delta, no
 @gluon.jit
 def dq_producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
     """One warp that takes tiles of rows and loads their Q, dO and O, and all K and V that they see."""
-    descs, buffers, tile_smem, barriers, counter_ptr, H_q, group, S_q, S_pad, S_kv, heads, together = given
+    descs, buffers, handover, barriers, counter_ptr, H_q, group, S_q, S_pad, S_kv, heads, together = given
     q_desc, do_desc, o_desc, k_desc, v_desc = descs
     q_smem, do_smem, o_smem, k_smem, v_smem = buffers
     own_full, own_empty, o_full, o_empty, k_full, k_empty, v_full, v_empty, turn = barriers
@@ -62,7 +63,7 @@ def dq_producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
     BLOCK_M: gl.constexpr = CONSUMERS * ROWS
     row_tiles = (S_pad + BLOCK_M - 1) // BLOCK_M
     tile = gl.program_id(0)
-    tiles = 0  # tiles and blocks of keys so far: their parities are the barriers' phases
+    tiles = 0  # tiles and blocks of keys so far: how often a buffer was filled before tells its barrier's phase
     count = 0
     while tile < row_tiles * heads:
         row_tile, b, h = place(tile, row_tiles, heads, together, H_q)
@@ -72,7 +73,7 @@ def dq_producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
         load_block(v_desc, v_smem, v_full, v_empty, n - 1, count, b, h_kv, STAGES)
 
         mbarrier.wait(own_empty, tiles & 1 ^ 1)
-        announce(tile_smem, row_tile, b, h)
+        announce(handover, row_tile, b, h)
         mbarrier.expect(own_full, CONSUMERS * (q_desc.block_type.nbytes + do_desc.block_type.nbytes))
         for i in gl.static_range(CONSUMERS):
             row = row_tile * BLOCK_M + i * ROWS
@@ -90,8 +91,7 @@ def dq_producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
         count += n
         tiles += 1
     mbarrier.wait(own_empty, tiles & 1 ^ 1)
-    announce(tile_smem, -1, 0, 0)
-    mbarrier.arrive(own_full, count=1)
+    announce(handover, -1, 0, 0)
 
 
 @gluon.jit
@@ -125,7 +125,7 @@ def seen_only(p, row, start, S_q, S_kv, CAUSAL: gl.constexpr):
 @gluon.jit
 def dq_consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, DLSE: gl.constexpr, CONFIG: gl.constexpr):
     """Four warps that own ROWS rows of every tile: S = Q K^T, dP = dO V^T, dS = P * (dP - delta), dQ = dS K."""
-    dq_desc, pointers, buffers, tile_smem, barriers, H_q, S_q, S_pad, S_kv, qk_scale = given
+    dq_desc, pointers, buffers, handover, barriers, H_q, S_q, S_pad, S_kv, qk_scale = given
     lse_ptr, dlse_ptr, lse2_ptr, delta_ptr = pointers
     q_smem, do_smem, o_smem, k_smem, v_smem = buffers
     own_full, own_empty, o_full, o_empty, k_full, k_empty, v_full, v_empty, turn = barriers
@@ -140,11 +140,11 @@ def dq_consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, DLSE: gl.const
     NEXT: gl.constexpr = (INDEX + 1) % CONSUMERS
 
     zeros = gl.zeros([ROWS, BLOCK], gl.float32, S_LAYOUT)
-    tiles = 0  # tiles and blocks of keys so far: their parities are the barriers' phases
+    tiles = 0  # tiles and blocks of keys so far: how often a buffer was filled before tells its barrier's phase
     count = 0
-    mbarrier.wait(own_full, 0)
-    row_tile, b, h = announced(tile_smem)
+    row_tile, b, h = announced(handover, 0)
     while row_tile >= 0:
+        mbarrier.wait(own_full, tiles & 1)
         first_row = (row_tile * CONSUMERS + INDEX) * ROWS
         row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, S_LAYOUT))
         whole = S_kv  # keys before this one are visible to every row
@@ -210,8 +210,7 @@ def dq_consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, DLSE: gl.const
         mbarrier.arrive(o_empty, count=1)
         count += 1
         tiles += 1
-        mbarrier.wait(own_full, tiles & 1)
-        row_tile, b, h = announced(tile_smem)
+        row_tile, b, h = announced(handover, tiles)
 
 
 @gluon.jit(do_not_specialize=["H_q", "group", "S_q", "S_pad", "S_kv", "heads", "together"])
@@ -230,7 +229,8 @@ def dq_hopper_kernel(
     o_smem = gl.allocate_shared_memory(o_desc.dtype, [CONSUMERS] + o_desc.block_shape, o_desc.layout)  # later dQ's
     k_smem = gl.allocate_shared_memory(k_desc.dtype, [STAGES] + k_desc.block_shape, k_desc.layout)
     v_smem = gl.allocate_shared_memory(v_desc.dtype, [STAGES] + v_desc.block_shape, v_desc.layout)
-    tile_smem = gl.allocate_shared_memory(gl.int32, [4, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    tile_smem = gl.allocate_shared_memory(gl.int64, [3, 32], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    handover = (tile_smem, barrier_ring(1, 1).index(0))
     own_full, own_empty = barrier_ring(1, 1).index(0), barrier_ring(1, CONSUMERS).index(0)
     o_full, o_empty = barrier_ring(1, 1).index(0), barrier_ring(1, CONSUMERS).index(0)
     k_full, k_empty = barrier_ring(STAGES, 1), barrier_ring(STAGES, CONSUMERS)
@@ -241,8 +241,8 @@ def dq_hopper_kernel(
     buffers = (q_smem, do_smem, o_smem, k_smem, v_smem)
     barriers = (own_full, own_empty, o_full, o_empty, k_full, k_empty, v_full, v_empty, turn)
     descs, pointers = (q_desc, do_desc, o_desc, k_desc, v_desc), (lse_ptr, dlse_ptr, lse2_ptr, delta_ptr)
-    loads = (descs, buffers, tile_smem, barriers, counter_ptr, H_q, group, S_q, S_pad, S_kv, heads, together)
-    works = (dq_desc, pointers, buffers, tile_smem, barriers, H_q, S_q, S_pad, S_kv, qk_scale)
+    loads = (descs, buffers, handover, barriers, counter_ptr, H_q, group, S_q, S_pad, S_kv, heads, together)
+    works = (dq_desc, pointers, buffers, handover, barriers, H_q, S_q, S_pad, S_kv, qk_scale)
     # Constants are written out in each tuple: one that is kept in a variable turns them into tensors.
     gl.warp_specialize(
         [(dq_consumer, (works, 0, CAUSAL, DLSE, CONFIG)), (dq_consumer, (works, 1, CAUSAL, DLSE, CONFIG)),
@@ -290,7 +290,7 @@ def load_rows(descs, buffers, full, empty, block, count, b, h, head, STAGES: gl.
 @gluon.jit
 def dkdv_producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
     """One warp that takes tiles of keys and loads their K and V, and all Q and dO that see them, head after head."""
-    descs, buffers, tile_smem, barriers, counter_ptr, H_kv, group, S_q, S_kv, heads, together = given
+    descs, buffers, handover, barriers, counter_ptr, H_kv, group, S_q, S_kv, heads, together = given
     k_desc, v_desc, row_descs = descs
     k_smem, v_smem, dk_smem, dv_smem, row_buffers = buffers
     own_full, own_empty, full, empty, turn = barriers
@@ -300,7 +300,7 @@ def dkdv_producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
     BLOCK_N: gl.constexpr = CONSUMERS * ROWS
     key_tiles = (S_kv + BLOCK_N - 1) // BLOCK_N
     tile = gl.program_id(0)
-    tiles = 0  # tiles and blocks of query rows so far: their parities are the barriers' phases
+    tiles = 0  # tiles and blocks of query rows so far: how often a buffer was filled before tells its barrier's phase
     count = 0
     while tile < key_tiles * heads:
         last_first, b, h_kv = place(tile, key_tiles, heads, together, H_kv)
@@ -312,7 +312,7 @@ def dkdv_producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
         load_rows(row_descs, row_buffers, full, empty, first, count, b, h, head, STAGES)
 
         mbarrier.wait(own_empty, tiles & 1 ^ 1)
-        announce(tile_smem, key_tile, b, h_kv)
+        announce(handover, key_tile, b, h_kv)
         mbarrier.expect(own_full, CONSUMERS * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
         for i in gl.static_range(CONSUMERS):
             key = key_tile * BLOCK_N + i * ROWS
@@ -326,8 +326,7 @@ def dkdv_producer(given, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
         count += group * blocks
         tiles += 1
     mbarrier.wait(own_empty, tiles & 1 ^ 1)
-    announce(tile_smem, -1, 0, 0)
-    mbarrier.arrive(own_full, count=1)
+    announce(handover, -1, 0, 0)
 
 
 @gluon.jit
@@ -355,7 +354,7 @@ def dkdv_consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.c
 
     P and dS stand transposed, so that they enter the last two products from registers.
     """
-    dk_desc, dv_desc, buffers, tile_smem, barriers, group, S_q, S_kv, qk_scale = given
+    dk_desc, dv_desc, buffers, handover, barriers, group, S_q, S_kv, qk_scale = given
     k_smem, v_smem, dk_smem, dv_smem, row_buffers = buffers
     q_smem, do_smem, lse2_smem, delta_smem = row_buffers
     own_full, own_empty, full, empty, turn = barriers
@@ -373,11 +372,11 @@ def dkdv_consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.c
     NEXT: gl.constexpr = (INDEX + 1) % CONSUMERS
 
     zeros = gl.zeros([ROWS, BLOCK], gl.float32, S_LAYOUT)
-    tiles = 0  # tiles and blocks of query rows so far: their parities are the barriers' phases
+    tiles = 0  # tiles and blocks of query rows so far: how often a buffer was filled before tells its barrier's phase
     count = 0
-    mbarrier.wait(own_full, 0)
-    key_tile, b, h_kv = announced(tile_smem)
+    key_tile, b, h_kv = announced(handover, 0)
     while key_tile >= 0:
+        mbarrier.wait(own_full, tiles & 1)
         first_key = (key_tile * CONSUMERS + INDEX) * ROWS
         first = first_query_block(key_tile * BLOCK_N, S_q, S_kv, CAUSAL, BLOCK) * BLOCK
         n = group * ((S_q - first + BLOCK - 1) // BLOCK)
@@ -440,12 +439,13 @@ def dkdv_consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.c
             p = gl.convert_layout(p_new.to(dv_desc.dtype), P_LAYOUT)
             ds = gl.convert_layout(ds_new.to(dk_desc.dtype), P_LAYOUT)
             count += 1
-        key_tile, b, h_kv = announced(tile_smem)  # once more, rather than keep registers for them
-        mbarrier.arrive(own_empty, count=1)  # the next tile's K and V load while this one ends
+        tile_smem, _ = handover
+        key_tile, b, h_kv = read_tile(tile_smem)  # once more, rather than keep registers for them
         dv = warpgroup_mma(p, do_smem.index(count % STAGES).reshape([BLOCK, D]), dv, is_async=True)
         dk = warpgroup_mma(ds, q_smem.index(count % STAGES).reshape([BLOCK, D]), dk, is_async=True)
         dv, dk = warpgroup_mma_wait(0, deps=[dv, dk])
         mbarrier.arrive(empty.index(count % STAGES), count=1)
+        mbarrier.arrive(own_empty, count=1)  # the next tile's K and V load while this one ends
         count += 1
 
         tma.store_wait(0)  # the tile before has left the buffers
@@ -456,8 +456,7 @@ def dkdv_consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.c
         tma.async_copy_shared_to_global(dv_desc, [b, h_kv, first_key, 0], dv_smem.index(INDEX))
         tma.async_copy_shared_to_global(dk_desc, [b, h_kv, first_key, 0], dk_smem.index(INDEX))
         tiles += 1
-        mbarrier.wait(own_full, tiles & 1)
-        key_tile, b, h_kv = announced(tile_smem)
+        key_tile, b, h_kv = announced(handover, tiles)
     tma.store_wait(0)
 
 
@@ -479,7 +478,8 @@ def dkdv_hopper_kernel(
     v_smem = gl.allocate_shared_memory(v_desc.dtype, [CONSUMERS] + v_desc.block_shape, v_desc.layout)
     dk_smem = gl.allocate_shared_memory(dk_desc.dtype, [CONSUMERS] + dk_desc.block_shape, dk_desc.layout)
     dv_smem = gl.allocate_shared_memory(dv_desc.dtype, [CONSUMERS] + dv_desc.block_shape, dv_desc.layout)
-    tile_smem = gl.allocate_shared_memory(gl.int32, [4, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    tile_smem = gl.allocate_shared_memory(gl.int64, [3, 32], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    handover = (tile_smem, barrier_ring(1, 1).index(0))
     own_full, own_empty = barrier_ring(1, 1).index(0), barrier_ring(1, CONSUMERS).index(0)
     full, empty = barrier_ring(STAGES, 1), barrier_ring(STAGES, CONSUMERS)
     turn = barrier_ring(CONSUMERS, 1)
@@ -488,8 +488,8 @@ def dkdv_hopper_kernel(
     buffers = (k_smem, v_smem, dk_smem, dv_smem, (q_smem, do_smem, lse2_smem, delta_smem))
     barriers = (own_full, own_empty, full, empty, turn)
     descs = (k_desc, v_desc, (q_desc, do_desc, lse2_desc, delta_desc))
-    loads = (descs, buffers, tile_smem, barriers, counter_ptr, H_kv, group, S_q, S_kv, heads, together)
-    works = (dk_desc, dv_desc, buffers, tile_smem, barriers, group, S_q, S_kv, qk_scale)
+    loads = (descs, buffers, handover, barriers, counter_ptr, H_kv, group, S_q, S_kv, heads, together)
+    works = (dk_desc, dv_desc, buffers, handover, barriers, group, S_q, S_kv, qk_scale)
     # Constants are written out in each tuple: one that is kept in a variable turns them into tensors.
     gl.warp_specialize(
         [(dkdv_consumer, (works, 0, CAUSAL, CONFIG)), (dkdv_consumer, (works, 1, CAUSAL, CONFIG)),

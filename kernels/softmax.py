@@ -10,26 +10,29 @@ Gradients, deterministic; `torch.library` operators, so that torch.compile and o
 A tensor is copied only where its rows need more than two strides (three or more axes that do not merge).
 
 Versions tried (one H200, torch 2.11, Triton 3.6; GB/s of one read and one write, fp32 then bf16; copy 4231 to 4268).
-First what was chosen, as `softmax` reached it in the last run; the others are figures of the trial kernels.
+First what was chosen; all are figures of trial kernels, the chosen ones' at most those of docs/evidence.
   16384x8192    16 warps 4106, 4040; 8 warps 4080, 4002; loads evict-first and stores .cs -, 3823; persistent with
                 asynchronous copies in 4 stages 3874, 3788; torch 1953, 1072; torch.compile 3644, -
   4096x12672    one tile 3947 (32 warps), 3766 (8 warps held to 80 registers; without 3320); online 3348, 3212;
                 split 3685, 2774; torch 2835, 1873 (trial kernels: the function's host cost was cut after the last run)
-  4096x32768    fp32 one tile 4066, bf16 packed 3910 (trial; fp16 3945); online 3728, 3713; bf16 one tile 3255;
-                split 3879, 3478; three sweeps 2290, 3503; torch 2646, 2200; torch.compile 2896, -
-                packed otherwise, bf16: 16 warps on 64 registers 3520; 8 on 96 2573; one tile for the chunks 3879
+  4096x32768    fp32 one tile 4066, bf16 packed 3883 (each result converted by itself 3830; chunks of 1024 3903); split in
+                two 3801; online 3728, 3713; bf16 one tile 3255; three sweeps 2290, 3503; torch 2646, 2200;
+                torch.compile 2896, -
+                packed otherwise, bf16: 16 warps on 64 registers 3731; 8 on 96 2805; one tile for the chunks 3879
                 asynchronous copies, bf16: persistent in 3 stages 3601; online at most 3427
-  2048x131072   split in parts of 8192 for fp32 3934, of 16384 on 80 registers for bf16 3376 (trial 3514); the other way
-                round 3895, 3335; online 2831 for bf16, with asynchronous copies 2999; packed parts at most 3049; split
-                with each part read twice 3546, 3289; torch 2067, 1913
+  2048x131072   split in parts of 16384, for fp32 4065, for bf16 on 80 registers 3759; of 8192 3924, 3754; of 32768 -, 2441;
+                for bf16 on 72 registers 3486, on 96 2959; as words of two numbers 3391; programs that stay, and load the
+                next row's words while they wait for this one's parts 3656
+                the exchange, for bf16: an atomic for both numbers 3759, a store 2839, counters and two stores 3332;
+                tickets in place of program numbers 3690, 2945, 3405
+                online 2831 for bf16, with asynchronous copies 2999; each part read twice 3546, 3289; torch 2067, 1913
   dim 0         4096x4096 8 and 16 neighbouring rows 2149, 1275; torch 28, 16
   exp2 for exp  no scaling of denormals, 3490 -> 3766 at 4096x12672 bf16
   backward      16384x8192 4303, 4235 (three tensors moved; torch 2153, 2109); 4096x32768 4186, 3956 (1823, 1877);
                 2048x131072 4208, 3661 (1815, 1798)
-Not reached: 0.9 of copy for 16-bit rows past 32768 columns, which stay with the split kernel at 0.8. Triton holds them
-as fp32 while it computes, so half as many bytes are in flight, and a split of rows held as words came out slower still.
-Nor for rows from 16385 columns on that do not lie in whole words: the online form then reads the cache again. For a
-dim that is not adjacent 0.5 is what 4096 columns reach: a tile of 32 bytes of neighbouring rows fills the registers.
+16-bit rows past 32768 columns are the hardest: Triton holds them as fp32 while it computes, so half as many bytes are in
+flight, and rows held as words take two exponentials an element. For a dim that is not adjacent 0.5 of copy is what 4096
+columns reach: a tile of 32 bytes of neighbouring rows fills the registers.
 Not covered: second derivatives; more than 2^30 columns.
 """
 
@@ -92,13 +95,6 @@ def halves(words, DTYPE: tl.constexpr):
 
 
 @triton.jit
-def paired(low, high, DTYPE: tl.constexpr):
-    """Words of two numbers each, rounded to DTYPE."""
-    low, high = low.to(DTYPE).to(tl.int16, bitcast=True), high.to(DTYPE).to(tl.int16, bitcast=True)
-    return (high.to(tl.int32) << 16) | (low.to(tl.int32) & 0xFFFF)
-
-
-@triton.jit
 def packed_softmax_kernel(
     x_ptr, out_ptr, x_strides, out_strides, n_inner, n_cols, BLOCK_SIZE: tl.constexpr, CHUNKS: tl.constexpr
 ):
@@ -106,7 +102,7 @@ def packed_softmax_kernel(
     outer, inner = (row // n_inner).to(tl.int64), (row % n_inner).to(tl.int64)
     DTYPE: tl.constexpr = x_ptr.dtype.element_ty
     x_ptr = at(x_ptr, x_strides, outer, inner, 0, 0).to(tl.pointer_type(tl.int32), bitcast=True)
-    out_ptr = at(out_ptr, out_strides, outer, inner, 0, 0).to(tl.pointer_type(tl.int32), bitcast=True)
+    out_ptr = at(out_ptr, out_strides, outer, inner, 0, 0)
     CHUNK: tl.constexpr = BLOCK_SIZE // 2  # words
     cols = tl.arange(0, CHUNK)
     n_words = n_cols >> 1
@@ -131,8 +127,9 @@ def packed_softmax_kernel(
     zero = (l < 0).to(tl.int32)
     for c in tl.static_range(CHUNKS):
         low, high = halves(words[c] ^ zero, DTYPE)
-        y = paired(tl.exp2((low - m) * LOG2E) * scale, tl.exp2((high - m) * LOG2E) * scale, DTYPE)
-        tl.store(out_ptr + c * CHUNK + cols, y, mask=cols < n_words - c * CHUNK)
+        y = tl.join(tl.exp2((low - m) * LOG2E) * scale, tl.exp2((high - m) * LOG2E) * scale).reshape(BLOCK_SIZE)
+        start, cols_out = c * BLOCK_SIZE, tl.arange(0, BLOCK_SIZE)  # numbers: converted in pairs, which a word is not
+        tl.store(out_ptr + start + cols_out, y.to(DTYPE), mask=cols_out < n_cols - start)
 
 
 # --8<-- [start:online]
@@ -167,41 +164,43 @@ def online_softmax_kernel(
 
 # --8<-- [start:split]
 @triton.jit
-def take(counts_ptr, n_rows, parts):
-    """(row, part) of this program by the order in which programs start: those it will wait for have started or will."""
-    ticket = tl.atomic_add(counts_ptr + n_rows, 1, sem="relaxed")
-    return ticket // parts, ticket % parts
+def share(words_ptr, part, high, low):
+    """Leave two fp32 numbers, not both 0, to the programs of the other parts: one word, so it is there whole or not yet."""
+    high, low = high.to(tl.int32, bitcast=True).to(tl.int64), low.to(tl.int32, bitcast=True).to(tl.int64)
+    tl.atomic_xchg(words_ptr + part, (high << 32) | (low & 0xFFFFFFFF), sem="relaxed")  # a store is seen much later
 
 
 @triton.jit
-def wait(counts_ptr, row, parts):
-    """Tell that this part's figures are written, then wait for those of all parts of the row."""
-    tl.debug_barrier()  # all of this program's figures before the count
-    arrived = tl.atomic_add(counts_ptr + row, 1, sem="acq_rel") + 1
-    while arrived < parts:
-        arrived = tl.atomic_add(counts_ptr + row, 0, sem="acquire")
+def shared(words_ptr, PARTS: tl.constexpr, MAX_PARTS: tl.constexpr):
+    """The numbers of all parts, [MAX_PARTS] each, once they are there; zeros past PARTS.
+
+    Waiting is safe: programs start in the order of their numbers, as CUB's scans rely on too, so those awaited run
+    already or will before any that come later.
+    """
+    each = tl.arange(0, MAX_PARTS)
+    words = tl.load(words_ptr + each, mask=each < PARTS, other=1, volatile=True)
+    while tl.min((words != 0).to(tl.int32), axis=0) == 0:
+        words = tl.load(words_ptr + each, mask=each < PARTS, other=1, volatile=True)
+    words = tl.where(each < PARTS, words, 0)
+    return (words >> 32).to(tl.int32).to(tl.float32, bitcast=True), words.to(tl.int32).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def split_softmax_kernel(
-    x_ptr, out_ptr, x_strides, out_strides, stats_ptr, counts_ptr, n_inner, n_cols, n_rows, parts,
-    BLOCK_SIZE: tl.constexpr, MAX_PARTS: tl.constexpr,
+    x_ptr, out_ptr, x_strides, out_strides, words_ptr, n_inner, n_cols,
+    BLOCK_SIZE: tl.constexpr, PARTS: tl.constexpr, MAX_PARTS: tl.constexpr,
 ):
-    row, part = take(counts_ptr, n_rows, parts)
+    row, part = tl.program_id(axis=0) // PARTS, tl.program_id(axis=0) % PARTS
     outer, inner = (row // n_inner).to(tl.int64), (row % n_inner).to(tl.int64)
     start, cols = part * BLOCK_SIZE, tl.arange(0, BLOCK_SIZE)
     mask = cols < n_cols - start
     x = tl.load(at(x_ptr, x_strides, outer, inner, start, cols), mask=mask, other=float("-inf")).to(tl.float32)
     m_i = tl.max(x, axis=0)
     e = tl.exp2((x - tl.where(m_i == float("-inf"), 0.0, m_i)) * LOG2E)  # stays in registers
-    stats_ptrs = stats_ptr + 2 * row.to(tl.int64) * parts
-    tl.store(stats_ptrs + 2 * part, m_i)
-    tl.store(stats_ptrs + 2 * part + 1, tl.sum(e, axis=0))
-    wait(counts_ptr, row, parts)
-    each = tl.arange(0, MAX_PARTS)  # merge in this order, whoever came first: the same bits in every run
-    m_each = tl.load(stats_ptrs + 2 * each, mask=each < parts, other=float("-inf"), volatile=True)
-    l_each = tl.load(stats_ptrs + 2 * each + 1, mask=each < parts, other=0.0, volatile=True)
-    m = tl.max(m_each, axis=0)
+    words_ptr += row.to(tl.int64) * PARTS
+    share(words_ptr, part, m_i, tl.sum(e, axis=0))
+    m_each, l_each = shared(words_ptr, PARTS, MAX_PARTS)  # merged in one order: the same bits in every run
+    m = tl.max(tl.where(tl.arange(0, MAX_PARTS) < PARTS, m_each, float("-inf")), axis=0)
     l = tl.sum(l_each * tl.exp2((m_each - m) * LOG2E), axis=0)
     y = e * (tl.exp2((m_i - m) * LOG2E) / l)  # all -inf: NaN, as in torch
     tl.store(at(out_ptr, out_strides, outer, inner, start, cols), y, mask=mask)
@@ -249,21 +248,20 @@ def wide_softmax_backward_kernel(
 
 @triton.jit
 def split_softmax_backward_kernel(
-    y_ptr, dy_ptr, dx_ptr, y_strides, dy_strides, dx_strides, stats_ptr, counts_ptr, n_inner, n_cols, n_rows, parts,
-    BLOCK_SIZE: tl.constexpr, MAX_PARTS: tl.constexpr,
+    y_ptr, dy_ptr, dx_ptr, y_strides, dy_strides, dx_strides, words_ptr, n_inner, n_cols,
+    BLOCK_SIZE: tl.constexpr, PARTS: tl.constexpr, MAX_PARTS: tl.constexpr,
 ):
-    row, part = take(counts_ptr, n_rows, parts)
+    row, part = tl.program_id(axis=0) // PARTS, tl.program_id(axis=0) % PARTS
     outer, inner = (row // n_inner).to(tl.int64), (row % n_inner).to(tl.int64)
     start, cols = part * BLOCK_SIZE, tl.arange(0, BLOCK_SIZE)
     mask = cols < n_cols - start
     y = tl.load(at(y_ptr, y_strides, outer, inner, start, cols), mask=mask, other=0.0).to(tl.float32)
     dy = tl.load(at(dy_ptr, dy_strides, outer, inner, start, cols), mask=mask, other=0.0).to(tl.float32)
-    stats_ptrs = stats_ptr + row.to(tl.int64) * parts
-    tl.store(stats_ptrs + part, tl.sum(y * dy, axis=0))
-    wait(counts_ptr, row, parts)
-    each = tl.arange(0, MAX_PARTS)
-    total = tl.sum(tl.load(stats_ptrs + each, mask=each < parts, other=0.0, volatile=True), axis=0)
-    tl.store(at(dx_ptr, dx_strides, outer, inner, start, cols), y * (dy - total), mask=mask)
+    words_ptr += row.to(tl.int64) * PARTS
+    total = tl.sum(y * dy, axis=0)
+    share(words_ptr, part, tl.full([], 1.0, tl.float32), total)  # 1: the word is not 0 whatever the total
+    _, each = shared(words_ptr, PARTS, MAX_PARTS)
+    tl.store(at(dx_ptr, dx_strides, outer, inner, start, cols), y * (dy - tl.sum(each, axis=0)), mask=mask)
 
 
 # Tuning, apart from the algorithm: measured on an H200 (header), and chosen without asking the driver.
@@ -311,12 +309,11 @@ def launch(n_cols, itemsize, adjacent=True, backward=False, words=False):
     if itemsize == 2 and block == MAX_BLOCK and words and not backward:
         options = {"num_warps": 8, "maxnreg": 128}  # two programs on an SM
         return Launch(packed_softmax_kernel, 1, PACKED_BLOCK, options, chunks=triton.cdiv(n_cols, PACKED_BLOCK))
-    part, options = 8192, {"num_warps": 8}
-    if itemsize == 2 and not backward:
-        part, options = 16384, {"num_warps": 8, "maxnreg": 80}
+    part, options = 16384, {"num_warps": 8, "maxnreg": 80 if itemsize == 2 else 96}
+    if backward:
+        part, options = 8192, {"num_warps": 8}
     parts = triton.cdiv(n_cols, part)
-    can_split = itemsize < 8 and parts <= MAX_PARTS and not checks.interpreted(split)  # whose programs run in turn
-    if can_split and block > (held if backward else MAX_BLOCK):
+    if itemsize < 8 and parts <= MAX_PARTS and not checks.interpreted(split):  # whose programs run in turn
         return Launch(split, 1, part, options, parts)
     return Launch(wide, 1, WIDE_BLOCK * 4 // max(itemsize, 4), {"num_warps": 8})
 
@@ -344,7 +341,7 @@ def laid_out(dim, *inputs):
 
 @functools.lru_cache(maxsize=4096)  # all of this would cost a small call more than its kernel takes
 def plan(dim, dtype, backward, aligned, shape, *strides):
-    """(Launch, grid, strides for the kernel, n_inner, n_cols, n_rows) of tensors so laid out; None: copy them first.
+    """(Launch, grid, strides for the kernel, n_inner, n_cols) of tensors so laid out; None: copy them first.
 
     aligned: all tensors begin at a multiple of 4 bytes.
     """
@@ -357,7 +354,9 @@ def plan(dim, dtype, backward, aligned, shape, *strides):
     words = aligned and n_cols % 2 == 0 and all(o % 2 == i % 2 == 0 and col == 1 for o, i, col in reduced)
     how = launch(n_cols, dtype.itemsize, n_cols == 1 or strides[0][dim] == 1, backward, words)
     grid = n_outer * (n_inner * how.parts or triton.cdiv(n_inner, how.ROWS))
-    return how, grid, reduced, n_inner, n_cols, n_outer * n_inner
+    if how.ROWS == 1 and n_outer == 1:  # as the outer axis: Triton drops the division by an n_inner of 1
+        n_outer, n_inner, reduced = n_inner, 1, [(i, o, col) for o, i, col in reduced]
+    return how, grid, reduced, n_inner, n_cols
 
 
 def run(dim, backward, *inputs):
@@ -372,14 +371,13 @@ def run(dim, backward, *inputs):
     planned = plan(dim, lead.dtype, backward, aligned, lead.shape, *(x.stride() for x in tensors))
     if planned is None:
         return run(dim, backward, *(x.contiguous() for x in inputs))
-    how, grid, strides, n_inner, n_cols, n_rows = planned
+    how, grid, strides, n_inner, n_cols = planned
     with torch.cuda.device_of(lead):
         if how.parts:
-            stats = torch.empty((grid, 1 if backward else 2), dtype=torch.float32, device=lead.device)
-            counts = torch.zeros(n_rows + 1, dtype=torch.int32, device=lead.device)  # of each row; the last: tickets
+            words = torch.zeros(grid, dtype=torch.int64, device=lead.device)
             how.kernel[(grid,)](
-                *tensors, *strides, stats, counts, n_inner, n_cols, n_rows, how.parts,
-                BLOCK_SIZE=how.BLOCK_SIZE, MAX_PARTS=MAX_PARTS, **how.options,
+                *tensors, *strides, words, n_inner, n_cols,
+                BLOCK_SIZE=how.BLOCK_SIZE, PARTS=how.parts, MAX_PARTS=MAX_PARTS, **how.options,
             )
         elif how.chunks:
             how.kernel[(grid,)](

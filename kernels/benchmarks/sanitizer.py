@@ -4,18 +4,20 @@ from kernels.timing import absent_note, figure, need_gpu
 
 
 def measure():
-    """compute-sanitizer on a sample of calls: what memcheck and racecheck report. Absent where it does not run.
+    """What each tool of compute-sanitizer reports on the sample of `kernels.proof.sanitize`; absent where it does not run.
 
-    `racecheck_hopper_…`: Hopper's kernels, see `kernels.proof.sanitize`; `…_kernels`: those that are reported.
+    `racecheck_kernels`: those that are reported, if any. `version`: of compute-sanitizer.
     """
-    from kernels.proof.sanitize import check_all
+    from kernels.proof.sanitize import check_all, program
 
     need_gpu()
     figures, absent = {}, {}
-    for run, told in check_all().items():
+    for tool, told in check_all().items():
         if isinstance(told, OSError):
-            absent[run] = told
-        else:
-            figures |= {f"{run}_errors": figure(told["errors"]), f"{run}_calls": figure(told["calls"])}
-            figures |= {f"{run}_kernels": figure("、".join(told["kernels"]))} if told["kernels"] else {}
+            absent[tool] = told
+            continue
+        figures |= {f"{tool}_errors": figure(told["errors"]), f"{tool}_calls": figure(told["calls"])}
+        figures |= {f"{tool}_kernels": figure("、".join(told["kernels"]))} if told["kernels"] else {}
+    if figures:
+        figures["version"] = figure(".".join(map(str, program()[1])))
     return figures | absent_note(absent)

@@ -1,7 +1,7 @@
-"""compute-sanitizer on a sample of calls: does a kernel read or write where it must not (memcheck), or race (racecheck)?
+"""compute-sanitizer on a sample of calls: does a kernel read or write where it must not, race, or misuse a barrier?
 
-racecheck follows barriers of a whole block, not mbarriers: in a kernel whose warps wait for each other by those it reports
-what they order. Hopper's kernels are therefore a run of their own, whose reports name the kernels.
+racecheck watches shared memory alone, and follows Hopper's kernels from 2026.1 on: older ones report what their mbarriers
+order. NVIDIA's package nvidia-cuda-sanitizer-api has it; its folder `bin` goes to the front of PATH.
 By hand, on a machine with a GPU: `python -m kernels.proof.sanitize`.
 """
 
@@ -13,66 +13,79 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-SAMPLES = {  # attention's D, S_q, S_kv, causal
-    "portable": ((40, 130, 77, False), (80, 129, 200, True), (200, 65, 66, True), (80, 1, 3000, False)),
-    "hopper": ((64, 130, 77, False), (128, 129, 200, True), (64, 300, 300, True), (256, 65, 66, True)),
-}
-RUNS = {  # name of a run -> tool, samples
-    "memcheck": ("memcheck", ("portable", "hopper")),
-    "racecheck": ("racecheck", ("portable",)),
-    "racecheck_hopper": ("racecheck", ("hopper",)),
-}
+TOOLS = ("memcheck", "racecheck", "synccheck")
+OLDEST = (2026, 1)  # of racecheck
+SHAPES = (  # attention's D, S_q, S_kv, causal; on Hopper the first four go to its own kernels
+    (64, 130, 77, False), (128, 129, 200, True), (64, 300, 300, True), (256, 65, 66, True),
+    (40, 130, 77, False), (80, 129, 200, True), (200, 65, 66, True), (80, 1, 3000, False),
+)  # fmt: skip
+ROWS = ((781, "float32"), (20_000, "float16"), (20_000, "float32"), (100_000, "bfloat16"), (300_000, "float32"))  # softmax's
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: (?P<errors>\d+) error|RACECHECK SUMMARY: (?P<hazards>\d+) hazard)")
 REPORTED = re.compile(r"Race reported between \w+ access at (\w+)\+")
+VERSION = re.compile(r"Version (\d+)\.(\d+)[.\d]*")
 SECONDS = 150
 
 
-def check(run):
-    """{"errors", "calls", "kernels": those that racecheck names} of one run.
+def program():
+    """(path, version) of compute-sanitizer, version a tuple as (2026, 4). OSError: it is missing or does not start."""
+    path = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not Path(path).exists():
+        raise FileNotFoundError("没有 compute-sanitizer；请装 nvidia-cuda-sanitizer-api，并把它的 bin 放到 PATH 最前面")
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=SECONDS).stdout
+    found = VERSION.search(told)
+    if not found:
+        raise OSError(f"compute-sanitizer --version 没有给出版本：{told.strip()[-300:]}")
+    return path, (int(found[1]), int(found[2]))
 
-    OSError: compute-sanitizer is missing or does not work on this machine.
+
+def check(tool):
+    """{"errors", "calls", "kernels": those that racecheck names} of one tool.
+
+    OSError: compute-sanitizer is missing, too old for this tool or does not work on this machine.
     """
-    tool, samples = RUNS[run]
-    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    if not Path(program).exists():
-        raise FileNotFoundError("没有 compute-sanitizer")
+    path, version = program()
+    if tool == "racecheck" and version < OLDEST:
+        raise OSError(
+            f"compute-sanitizer {version[0]}.{version[1]} 的 racecheck 看不懂 mbarrier；请用 {OLDEST[0]}.{OLDEST[1]} 或更新的"
+            "（nvidia-cuda-sanitizer-api）"
+        )
     try:
-        told = _sample(samples, program, "--tool", tool, "--error-exitcode", "0")
+        told = _sample(path, "--tool", tool, "--error-exitcode", "0")
     except subprocess.TimeoutExpired:
-        raise OSError(f"{run} 在 {SECONDS} 秒里没有跑完") from None
+        raise OSError(f"{tool} 在 {SECONDS} 秒里没有跑完") from None
     printed = told.stdout + told.stderr
     found, calls = SUMMARY.search(printed), re.search(r"sample: (\d+) calls", told.stdout)
     if told.returncode or not found or not calls:
-        raise OSError(f"{run} 没有给出结果：{printed.strip()[-300:]}")
+        raise OSError(f"{tool} 没有给出结果：{printed.strip()[-300:]}")
     errors = int(found["errors"] or found["hazards"] or 0)
     return {"errors": errors, "calls": int(calls[1]), "kernels": sorted(set(REPORTED.findall(printed)))}
 
 
 def check_all():
-    """{run: what `check` gives, or its OSError}: all at once, after a run that fills Triton's cache for them."""
-    _sample(SAMPLES)
+    """{tool: what `check` gives, or its OSError}: all at once, after a run that fills Triton's cache for them."""
+    _sample()
     with ThreadPoolExecutor() as pool:
-        return dict(zip(RUNS, pool.map(_checked, RUNS)))
+        return dict(zip(TOOLS, pool.map(_checked, TOOLS)))
 
 
-def _checked(run):
+def _checked(tool):
     try:
-        return check(run)
+        return check(tool)
     except OSError as error:
         return error
 
 
-def _sample(samples, *under):
+def _sample(*under):
     """Run `sample` in a process of its own, under another program where one is given."""
     return subprocess.run(
-        [*under, sys.executable, "-m", "kernels.proof.sanitize", *samples],
+        [*under, sys.executable, "-m", "kernels.proof.sanitize", "sample"],
         cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, timeout=SECONDS,
         env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},  # each tensor an allocation: its ends are watched
     )
 
 
-def sample(names):
-    """How many calls: attention forward and backward; with the portable ones softmax, narrow to wide, and vector add."""
+def sample():
+    """How many calls: attention forward and backward, softmax from narrow to wide, vector add."""
     import torch
 
     from kernels.flash_attention import flash_attention
@@ -84,27 +97,19 @@ def sample(names):
     def draw(*size, dtype=torch.float16):
         return torch.randn(size, device="cuda", dtype=dtype, requires_grad=True)
 
-    calls = 0
-    for D, S_q, S_kv, causal in [shape for name in names for shape in SAMPLES[name]]:
+    for D, S_q, S_kv, causal in SHAPES:
         q, k, v = draw(1, 4, S_q, D), draw(1, 2, S_kv, D), draw(1, 2, S_kv, D)
         o = flash_attention(q, k, v, causal=causal)
         torch.autograd.grad(o, (q, k, v), torch.randn_like(o))
-        calls += 2
-    if "portable" in names:
-        for columns, dtype in ((781, torch.float32), (20_000, torch.float16), (20_000, torch.float32), (140_000, torch.float32)):
-            x = draw(3, columns, dtype=dtype)
-            y = softmax(x)
-            torch.autograd.grad(y, x, torch.randn_like(y))
-            calls += 2
-        with torch.no_grad():
-            add(draw(1025), draw(1025))
-        calls += 1
+    for columns, dtype in ROWS:
+        x = draw(3, columns, dtype=getattr(torch, dtype))
+        y = softmax(x)
+        torch.autograd.grad(y, x, torch.randn_like(y))
+    with torch.no_grad():
+        add(draw(1025), draw(1025))
     torch.cuda.synchronize()
-    return calls
+    return 2 * (len(SHAPES) + len(ROWS)) + 1
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        print(f"sample: {sample(sys.argv[1:])} calls")
-    else:
-        print(check_all())
+    print(f"sample: {sample()} calls" if sys.argv[1:] else check_all())

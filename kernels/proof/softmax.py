@@ -154,19 +154,19 @@ def _nan_around(x, end=33):
 
 
 def variants(thorough=False):
-    """One tile of 1024 columns, the widest, online, split, backward; `thorough`: packed, odd widths, strides, types."""
+    """A tile of 1024 columns, the widest, one of each other kernel; `thorough`: odd widths, strides, types."""
 
     def variant(name, n_cols, dtype, divisible=True, adjacent=True, backward=False, words=False):
         how = module.launch(n_cols, {"fp64": 8, "fp32": 4}.get(dtype, 2), adjacent, backward, words)
         tensors = ("y", "dy", "dx") if backward else ("x", "out")
         constexprs = {"BLOCK_SIZE": how.BLOCK_SIZE}
         if how.parts:
-            constexprs["MAX_PARTS"] = module.MAX_PARTS
+            constexprs |= {"PARTS": how.parts, "MAX_PARTS": module.MAX_PARTS}
         elif how.chunks:
             constexprs["CHUNKS"] = how.chunks
         else:
             constexprs |= {"ROWS": how.ROWS, "COMPUTE": tl.float64 if dtype == "fp64" else tl.float32}
-        types = {"stats_ptr": "*fp32", "counts_ptr": "*i32"}
+        types = {"words_ptr": "*i64"}
         # the launcher makes a stride of 1 a constant
         strides = ("i32", "i32", "constexpr") if adjacent else ("i32", "constexpr", "i32")
         for tensor in tensors:
@@ -182,9 +182,12 @@ def variants(thorough=False):
     shown = [
         variant("fp32-1024", 1024, "fp32"),
         variant("fp32-widest", WIDE, "fp32"),
+        variant("bf16-packed", WIDE, "bf16", words=True),  # packed rows spill up to 64 bytes
         variant("fp32-online", wider, "fp32"),
         variant("fp32-split", 131072, "fp32"),
         variant("fp32-backward", 4096, "fp32", backward=True),
+        variant("fp32-backward-wide", wider, "fp32", backward=True),
+        variant("fp32-backward-split", 131072, "fp32", backward=True),
     ]
     return shown + thorough * [
         variant("fp32-781", 781, "fp32", False),
@@ -193,17 +196,15 @@ def variants(thorough=False):
         variant("fp32-strided-online", 8192, "fp32", adjacent=False),
         variant("bf16-1024", 1024, "bf16"),
         variant("bf16-widest", WIDE // 2, "bf16"),
-        variant("bf16-packed", WIDE, "bf16", words=True),  # these spill up to 64 bytes
         variant("fp16-packed", WIDE, "fp16", words=True),
         variant("fp16-packed-16386", WIDE // 2 + 2, "fp16", False, words=True),
-        variant("bf16-online", WIDE, "bf16"),
+        variant("bf16-online", wider, "bf16"),
         variant("bf16-split", 131072, "bf16"),
         variant("bf16-strided", 1024, "bf16", adjacent=False),
         variant("fp64-1024", 1024, "fp64"),
         variant("fp64-widest", WIDE // 2, "fp64"),
         variant("fp64-online", WIDE, "fp64"),
         variant("fp32-backward-widest", WIDE // 2, "fp32", backward=True),
-        variant("fp32-backward-split", 131072, "fp32", backward=True),
         variant("fp32-backward-strided", 2048, "fp32", adjacent=False, backward=True),
         variant("bf16-backward-widest", WIDE, "bf16", backward=True),  # spills 40 bytes
         variant("bf16-backward-split", 131072, "bf16", backward=True),

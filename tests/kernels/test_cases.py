@@ -32,6 +32,17 @@ def test_names_are_unique(name):
     assert len(set(variants)) == len(variants)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_is_shown(name, monkeypatch):
+    """What a build compiles and lists has a variant of each kernel function that the thorough set has."""
+    monkeypatch.setattr("kernels.checks.interpreted", lambda kernel: False)  # it leaves out kernels that wait
+    shown, thorough = (
+        {variant.kernel for variant in importlib.import_module(f"kernels.proof.{name}").variants(thorough=each)}
+        for each in (False, True)
+    )
+    assert shown == thorough
+
+
 @few
 @given(n=st.integers(0, 3000), step=st.integers(1, 3))
 def test_add_any(n, step):

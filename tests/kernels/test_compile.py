@@ -19,8 +19,8 @@ REPRESENTATIVE = {
     "softmax": [
         *("fp32-1024", "fp32-781", "fp32-widest", "fp32-online", "fp32-split", "fp32-strided", "fp32-strided-online"),
         *("bf16-widest", "bf16-online", "bf16-split", "bf16-strided", "fp64-widest", "fp64-online"),
-        *("fp32-backward", "fp32-backward-widest", "fp32-backward-split", "fp32-backward-strided"),
-        *("bf16-backward-split", "bf16-backward-wide", "fp64-backward-widest", "fp64-backward-wide"),
+        *("fp32-backward", "fp32-backward-widest", "fp32-backward-wide", "fp32-backward-split"),
+        *("fp32-backward-strided", "bf16-backward-split", "bf16-backward-wide", "fp64-backward-widest", "fp64-backward-wide"),
     ],
     "flash_attention": [
         *("fp16-d128", "fp16-d128-causal", "bf16-d128", "fp16-d64", "fp16-d64-causal", "bf16-d64-causal"),
@@ -75,6 +75,9 @@ def test_fp32_attention_is_never_tf32():
                 assert not {"tf32", *PRODUCT.values()} & set(found["instructions"]), (variant, target)
 
 
-@pytest.mark.parametrize("name, variant", [("vector_add", "fp32"), ("vector_add", "bf16"), ("softmax", "fp32-1024")])
+@pytest.mark.parametrize(
+    "name, variant",
+    [("vector_add", "fp32"), ("vector_add", "bf16"), ("softmax", "fp32-1024"), ("softmax", "bf16-packed")],
+)
 def test_loads_are_16_bytes_wide(name, variant):
     assert all("ld.global.v4" in found["instructions"] for found in compiled(name)[variant].values())

@@ -1,10 +1,14 @@
 """The proofs have teeth: each fault put into a kernel's text makes a case of its proof fail."""
 
+import contextlib
 import importlib
 import importlib.util
 from pathlib import Path
 
 import pytest
+import torch
+
+from .test_softmax import split_in_two_passes
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 # what is broken: kernel, the text, what stands there instead (as often as it occurs)
@@ -22,6 +26,22 @@ FAULTS = {
     "softmax: rows not masked": ("softmax", "(inner < n_inner) & (cols < n_cols)", "cols < n_cols"),
     "softmax: a tile too few": ("softmax", "triton.cdiv(n_inner, how.ROWS)", "max(n_inner // how.ROWS, 1)"),
     "softmax: axes merged that do not": ("softmax", "merged[-1][1] == [size * step for step in steps]", "True"),
+    "packed: padded with 0": ("softmax", "other=EMPTY", "other=0"),
+    "packed: load of a word too many": ("softmax", "< n_words - c * CHUNK, other", "<= n_words - c * CHUNK, other"),
+    "packed: store without mask": ("softmax", "y.to(DTYPE), mask=cols_out < n_cols - start)", "y.to(DTYPE))"),
+    "packed: store of a number too many": ("softmax", "mask=cols_out < n_cols - start", "mask=cols_out <= n_cols - start"),
+    "packed: store of half a row": ("softmax", "mask=cols_out < n_cols - start", "mask=cols_out < n_words - start"),
+    "packed: chunks over each other": ("softmax", "start, cols_out = c * BLOCK_SIZE", "start, cols_out = c * CHUNK"),
+    "packed: maximum of low halves": ("softmax", "tl.maximum(m_c, tl.maximum(low, high))", "tl.maximum(m_c, low)"),
+    "packed: maximum of high halves": ("softmax", "tl.maximum(m_c, tl.maximum(low, high))", "tl.maximum(m_c, high)"),
+    "packed: maximum of the last chunk": ("softmax", "tl.maximum(m_c, tl.maximum(low, high))", "tl.maximum(low, high)"),
+    "packed: sum of low halves": ("softmax", "LOG2E) + tl.exp2((high - m) * LOG2E)", "LOG2E)"),
+    "packed: halves swapped": ("softmax", "join(tl.exp2((low - m) * LOG2E) * scale, tl.exp2((high", "join(tl.exp2((high - m) * LOG2E) * scale, tl.exp2((low"),
+    "packed: words changed before the sum": ("softmax", "(m == 0.1)", "(m == 0.0999755859375)"),  # 0.1 in fp16
+    "packed: words changed after the sum": ("softmax", "(l < 0)", "(l > 0)"),
+    "packed: output's strides": ("softmax", "out_ptr = at(out_ptr, out_strides", "out_ptr = at(out_ptr, x_strides"),
+    "packed: odd widths taken": ("softmax", "n_cols % 2 == 0 and", ""),
+    "packed: a chunk too few": ("softmax", "chunks=triton.cdiv(n_cols, PACKED_BLOCK)", "chunks=n_cols // PACKED_BLOCK"),
     "online: no correction": ("softmax", "l_i * tl.exp2((m_i - m_safe) * LOG2E)", "l_i"),
     "online: no guard": ("softmax", 'tl.where(m_new == float("-inf"), 0.0, m_new)', "m_new"),
     "online: padded with 0": ("softmax", 'other=float("-inf"), eviction_policy="evict_last"', "other=0.0"),
@@ -97,6 +117,31 @@ FAULTS = {
     "merge: lse": ("flash_attention_decode", "(m_i + tl.log2(l_safe)) * 0.6931471805599453", "m_i * 0.6931471805599453"),
     "merge: no guard": ("flash_attention_decode", 'm_safe = tl.where(m_new == float("-inf"), 0.0, m_new)', "m_safe = m_new"),
 }
+IN_PARTS = {  # in the split kernels of softmax, which the proof leaves to a GPU: the text, what stands there instead
+    "maximum of this part": ("l_each * tl.exp2((m_each - m)", "l_each * tl.exp2((m_each - m_i)"),
+    "maximum not merged": ("m = tl.max(tl.where(", "m = tl.min(tl.where("),
+    "maximum of parts that are none": ('PARTS, m_each, float("-inf"))', "PARTS, m_each, 0.0)"),
+    "sums not scaled": ("l_each * tl.exp2((m_each - m) * LOG2E)", "l_each"),
+    "exponentials not scaled": ("e * (tl.exp2((m_i - m) * LOG2E) / l)", "e / l"),
+    "no guard": ('tl.where(m_i == float("-inf"), 0.0, m_i)', "m_i"),
+    "padded with 0": ('cols), mask=mask, other=float("-inf")).to(tl.float32)', "cols), mask=mask, other=0.0).to(tl.float32)"),
+    "store without mask": ("start, cols), y, mask=mask)", "start, cols), y)"),
+    "numbers swapped": ("share(words_ptr, part, m_i, tl.sum(e, axis=0))", "share(words_ptr, part, tl.sum(e, axis=0), m_i)"),
+    "first number shifted too little": ("high << 32", "high << 31"),
+    "first number lost": ("(high << 32) |", "(1 << 32) |"),
+    "second number lost": ("| (low & 0xFFFFFFFF)", ""),
+    "first number read elsewhere": ("words >> 32", "words >> 31"),
+    "words of the first row": ("words_ptr += row.to(tl.int64) * PARTS", "words_ptr += 0"),
+    "words of the row before too": ("words_ptr += row.to(tl.int64) * PARTS", "words_ptr += row.to(tl.int64) * (PARTS - 1)"),
+    "word of the first part": ("words_ptr + part", "words_ptr"),
+    "a part too few": ("words = tl.where(each < PARTS, words, 0)", "words = tl.where(each < PARTS - 1, words, 0)"),
+    "sums of parts that are none": ("words = tl.where(each < PARTS, words, 0)", ""),
+    "a word of 0": ("tl.full([], 1.0, tl.float32)", "tl.full([], 0.0, tl.float32)"),
+    "backward, sum of this part": ("dy - tl.sum(each, axis=0)", "dy - total"),
+    "backward, sum of dy": ("total = tl.sum(y * dy, axis=0)", "total = tl.sum(dy, axis=0)"),
+    "backward, store without mask": ("y * (dy - tl.sum(each, axis=0)), mask=mask)", "y * (dy - tl.sum(each, axis=0)))"),
+    "backward, dy padded with 1": ("at(dy_ptr, dy_strides, outer, inner, start, cols), mask=mask, other=0.0).to(tl.float32)", "at(dy_ptr, dy_strides, outer, inner, start, cols)).to(tl.float32)"),
+}
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
@@ -122,9 +167,13 @@ def install(name, part, monkeypatch):
                     monkeypatch.setattr(module, key, getattr(part, key))
 
 
-def first_failure(name, function=None):
-    """Name of the first case that the function fails, None if it passes all; without one, the module's own is proved."""
-    for case in importlib.import_module(f"kernels.proof.{name}").cases("cpu", *filter(None, [function])):
+def first_failure(name, function=None, likely=""):
+    """Name of a case that the function fails, None if it passes all; without one, the module's own is proved.
+
+    likely: what the names of cases begin with that are tried before the others.
+    """
+    cases = importlib.import_module(f"kernels.proof.{name}").cases("cpu", *filter(None, [function]))
+    for case in sorted(cases, key=lambda case: not case.name.startswith(likely)):
         try:
             case.check("cpu")
         except AssertionError:
@@ -132,8 +181,9 @@ def first_failure(name, function=None):
     return None
 
 
-@pytest.mark.parametrize("name, text, fault", FAULTS.values(), ids=FAULTS)
-def test_caught(name, text, fault, tmp_path, monkeypatch):
+@pytest.mark.parametrize("broken", FAULTS)
+def test_caught(broken, tmp_path, monkeypatch):
+    name, text, fault = FAULTS[broken]
     source = (KERNELS / f"{name}.py").read_text("utf-8")
     assert text in source, "the kernel's text has changed; change the fault with it"
     path = tmp_path / f"{name}.py"
@@ -142,5 +192,17 @@ def test_caught(name, text, fault, tmp_path, monkeypatch):
         install(name, load(path, None), monkeypatch)
         found = first_failure("flash_attention" if name == "flash_attention_tiles" else name)
     else:
-        found = first_failure(name, load(path, name))
+        found = first_failure(name, load(path, name), likely=broken.partition(":")[0])
     assert found, "every case passed all the same"
+
+
+@pytest.mark.parametrize("broken", ["nothing", *IN_PARTS])
+def test_caught_in_parts(broken, tmp_path):
+    """`nothing`: what is changed for all of them, that no program waits, is no fault."""
+    text, fault = IN_PARTS.get(broken, ("", ""))
+    source, path = (KERNELS / "softmax.py").read_text("utf-8"), tmp_path / "softmax.py"
+    waiting = "while tl.min((words != 0).to(tl.int32), axis=0) == 0:"
+    assert text in source and waiting in source, "the kernel's text has changed; change the fault with it"
+    path.write_text((source.replace(text, fault) if text else source).replace(waiting, "if False:"), "utf-8")
+    with contextlib.nullcontext() if broken == "nothing" else pytest.raises(AssertionError):
+        split_in_two_passes(load(path, None), (2, 2), 41, 5, torch.float32)

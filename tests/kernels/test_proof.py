@@ -80,15 +80,51 @@ def test_guards():
     ],
 )
 def test_what_the_sanitizer_prints(printed, told, tmp_path, monkeypatch):
-    program = tmp_path / "compute-sanitizer"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    sanitizer(tmp_path, monkeypatch, "Version 2026.4.0.0", printed)
     if isinstance(told, dict):
         assert sanitize.check("memcheck") == told
     else:
         with pytest.raises(OSError, match=told):
             sanitize.check("memcheck")
+
+
+def sanitizer(folder, monkeypatch, version, printed):
+    """Path of a program that stands in for compute-sanitizer."""
+    program = folder / "compute-sanitizer"
+    program.write_text(f"#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\ncat <<'END'\n{printed}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return str(program)
+
+
+CLEAN = "sample: 17 calls\n========= ERROR SUMMARY: 0 errors\n========= RACECHECK SUMMARY: 0 hazards displayed"
+
+
+@pytest.mark.parametrize("version, old", [((2025, 4), True), ((2026, 0), True), ((2026, 1), False), ((2027, 0), False)])
+def test_racecheck_must_know_mbarriers(version, old, tmp_path, monkeypatch):
+    banner = "NVIDIA (R) Compute Sanitizer\nCopyright (c) 2020-2026 NVIDIA Corporation\nVersion {}.{}.1.0".format(*version)
+    path = sanitizer(tmp_path, monkeypatch, banner, CLEAN)
+    assert sanitize.program() == (path, version)
+    told = {tool: sanitize._checked(tool) for tool in sanitize.TOOLS}
+    refused = told.pop("racecheck") if old else None
+    assert told == dict.fromkeys(told, {"errors": 0, "calls": 17, "kernels": []}) and len(told) == 3 - old
+    if old:
+        assert isinstance(refused, OSError)
+        assert "compute-sanitizer {}.{} 的 racecheck".format(*version) in str(refused) and "请用 2026.1 或更新的" in str(refused)
+
+
+def test_a_sanitizer_without_a_version(tmp_path, monkeypatch):
+    sanitizer(tmp_path, monkeypatch, "cannot start: no driver", CLEAN)
+    for tool in sanitize.TOOLS:
+        with pytest.raises(OSError, match="compute-sanitizer --version 没有给出版本：cannot start: no driver"):
+            sanitize.check(tool)
+
+
+def test_no_sanitizer(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sanitize, "Path", lambda path: tmp_path / "cuda")  # the place where the toolkit has it
+    with pytest.raises(FileNotFoundError, match="没有 compute-sanitizer；请装 nvidia-cuda-sanitizer-api"):
+        sanitize.check("memcheck")
 
 
 def test_random_calls_are_the_same_for_a_seed_and_checked():

@@ -1,9 +1,13 @@
 """kernels.softmax as an operator of torch: traced, differentiated, laid out; its split kernels in the interpreter."""
 
+import threading
+import time
+
 import pytest
 import torch
 
 from kernels import softmax as module
+from kernels.proof import guarded_outputs
 from kernels.softmax import softmax
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NaN arithmetic in masked rows, by NumPy
@@ -140,23 +144,72 @@ def test_packed_bfloat16(monkeypatch):
     assert seen == [module.packed_softmax_kernel]
 
 
-@pytest.mark.parametrize("shape, parts", [((3, 41), 3), ((2, 16), 2), ((4, 30), 5)])
-def test_split_in_two_passes(shape, parts, monkeypatch):
-    """The interpreter's programs run in turn and could not wait: here none waits, and a second pass has them."""
-    monkeypatch.setattr(module, "wait", lambda counts_ptr, row, parts: None)
-    n_rows, n_cols = shape
-    x, dy = torch.randn(2, *shape) * 3
+@pytest.mark.parametrize("n_cols", [16385, 16387, 32767, 32768])
+def test_16_bit_rows_that_are_not_whole_words(n_cols, monkeypatch):
+    assert module.launch(n_cols, 2).kernel is module.online_softmax_kernel  # the interpreter's programs cannot wait
+    monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
+    how = module.launch(n_cols, 2)
+    assert how.kernel is module.split_softmax_kernel and how.parts == 2
+
+
+def test_a_single_axis_of_rows_is_the_outer_one():
+    """Where a program takes one row: its number is then divided by 1, which Triton leaves out."""
+    one, two = torch.empty(6, 2000), torch.empty(6, 5, 4000)[:, ::2, :2000]
+    for x, grid, strides, n_inner in (
+        (one, 6, [(2000, 0, 1)], 1), (one[0], 1, [(0, 0, 1)], 1), (one[:, :100], 1, [(0, 2000, 1)], 6), (two, 18, [(20000, 8000, 1)], 3),
+    ):  # fmt: skip
+        how, *planned = module.plan(x.dim() - 1, x.dtype, False, True, x.shape, x.stride())
+        assert planned == [grid, strides, n_inner, x.shape[-1]]
+
+
+def split_in_two_passes(module, rows, n_cols, parts, dtype):
+    """The interpreter's programs run in turn and could not wait: no word is 0 at first, and a second pass has them all."""
+    n_outer, n_inner = rows
+    x, dy = (torch.randn(2, n_outer * n_inner, n_cols) * 3).to(dtype)
     x[0, : n_cols // 2] = -torch.inf  # a part without a finite element
     x[1] = -torch.inf
-    y, dx = torch.empty_like(x), torch.empty_like(x)
-    stats, rows = torch.full((n_rows * parts, 2), torch.nan), [(0, n_cols, 1)] * 3
-    for kernel, tensors in ((module.split_softmax_kernel, (x, y)), (module.split_softmax_backward_kernel, (y, dy, dx))):
-        for _ in range(2):
-            counts = torch.zeros(n_rows + 1, dtype=torch.int32)
-            more = {"BLOCK_SIZE": 16, "MAX_PARTS": 8}
-            strides = rows[: len(tensors)]
-            kernel[(n_rows * parts,)](*tensors, *strides, stats, counts, n_rows, n_cols, n_rows, parts, **more)
-    reference = torch.softmax(x, -1)
-    torch.testing.assert_close(y, reference, equal_nan=True)
-    expected = reference * (dy - (reference * dy).sum(-1, keepdim=True))
-    torch.testing.assert_close(dx, expected, equal_nan=True, rtol=1e-4, atol=1e-6)
+    x[2] -= 500  # e^x is 0
+    strides, sizes = [(n_inner * n_cols, n_cols, 1)] * 3, {"BLOCK_SIZE": 16, "PARTS": parts, "MAX_PARTS": 8}
+    with guarded_outputs():
+        y, dx = torch.empty_like(x), torch.empty_like(x)
+        for kernel, tensors in ((module.split_softmax_kernel, (x, y)), (module.split_softmax_backward_kernel, (y, dy, dx))):
+            words = torch.ones(len(x) * parts, dtype=torch.int64)
+            for _ in range(2):
+                kernel[(len(words),)](*tensors, *strides[: len(tensors)], words, n_inner, n_cols, **sizes)
+                assert words.all(), "a part is there and its word is 0"
+    torch.testing.assert_close(y, torch.softmax(x, -1), equal_nan=True)
+    assert y[1].isnan().all() and not y[0].isnan().any()
+    wide, wide_dy = y.float(), dy.float()
+    expected = wide * (wide_dy - (wide * wide_dy).sum(-1, keepdim=True))
+    torch.testing.assert_close(dx, expected.to(dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rows, n_cols, parts", [((3, 1), 41, 3), ((1, 3), 16, 2), ((2, 2), 30, 5)])
+def test_split_in_two_passes(rows, n_cols, parts, dtype):
+    split_in_two_passes(module, rows, n_cols, parts, dtype)
+
+
+def test_split_waits():
+    """Until the other part's word is there: a row's first program alone, the second one's word left by hand."""
+    x = torch.randn(1, 32)
+    y, words = torch.full_like(x, torch.nan), torch.zeros(2, dtype=torch.int64)
+
+    def program():
+        row = (32, 0, 1)
+        module.split_softmax_kernel[(1,)](x, y, row, row, words, 1, 32, BLOCK_SIZE=16, PARTS=2, MAX_PARTS=8)
+
+    thread = threading.Thread(target=program, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive() and not words[0]:
+            time.sleep(0.01)
+        thread.join(0.2)
+        waited = thread.is_alive() and y.isnan().all()
+    finally:
+        other = x[0, 16:]
+        high, low = torch.stack([other.max(), (other - other.max()).exp().sum()]).view(torch.int32).tolist()
+        words[1] = high << 32 | low
+        thread.join(10)
+    assert waited and not thread.is_alive()
+    torch.testing.assert_close(y[:, :16], torch.softmax(x, -1)[:, :16])

@@ -5,13 +5,14 @@ import json
 import math
 import re
 import sys
+import types
 
 import pytest
 import torch
 
 from kernels import timing
 from kernels.benchmarks import attention as benchmarks
-from kernels.benchmarks import attention_backward, attention_decode
+from kernels.benchmarks import attention_backward, attention_decode, attention_packages
 
 KEY = re.compile(r"[a-z0-9_]+")
 SDPA = torch.nn.functional.scaled_dot_product_attention
@@ -122,17 +123,20 @@ def dry(monkeypatch):
 
     stand_ins = {
         "DEVICE": "cpu", "TOKENS": 64, "HIDDEN": 256, "LENGTHS": (16, 32), "BACKWARD_LENGTHS": (32,), "BF16_LENGTHS": (32,),
-        "SIZES": ((1, 64), (2, 128)), "need_gpu": lambda: None, "prepare": lambda direction: None,
+        "SIZES": ((1, 64), (2, 128)), "need_gpu": lambda: None, "prepare": lambda *direction: None,
         "interleaved_ms": lambda calls: {name: (once(fn) - 1, 2.0, 3.0) for name, fn in calls.items()},
         "peak_extra_mb": once, "launch_us": once, "ours": stand_in, "plain": stand_in,
         "sdpa_peers": lambda causal, **options: {"sdpa_flash": stand_in(causal), "sdpa_cudnn": stand_in(causal)},
         "flex_attention": lambda shape: stand_in(shape.causal),
     }  # fmt: skip
     for name, value in stand_ins.items():
-        homes = [module for module in (benchmarks, attention_backward, attention_decode) if hasattr(module, name)]
+        homes = [module for module in (benchmarks, attention_backward, attention_decode, attention_packages) if hasattr(module, name)]
         assert homes, name
         for module in homes:
             monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(attention_packages, "SHAPES", [benchmarks.Shape(S, 64, causal) for S in (16, 32) for causal in (False, True)])
+    monkeypatch.delenv(attention_packages.TUTORIAL, raising=False)
+    monkeypatch.setitem(sys.modules, "flash_attn", None)
     return monkeypatch
 
 
@@ -169,3 +173,134 @@ def test_flex_is_compiled_in_lots(monkeypatch):
     benchmarks.prepare("backward")
     shapes = [shape for command in commands for shape in ast.literal_eval(re.search(r"(\[.*\])\)$", command[2])[1])]
     assert sorted(shapes) == sorted(map(tuple, benchmarks.backward_shapes())) and commands[0][0] == sys.executable
+
+
+TUTORIAL = """
+import types
+from torch.nn.functional import scaled_dot_product_attention
+
+calls = []  # the cache that a call met, and what it was called with
+_attn_fwd = types.SimpleNamespace(configs=list(range(20)), cache={"what an import": "left"})
+
+
+def attention(q, k, v, causal, sm_scale, warp_specialize):
+    assert sm_scale == q.shape[-1] ** -0.5
+    key = (q.shape, causal, warp_specialize)
+    calls.append((_attn_fwd.cache, key, list(_attn_fwd.configs)))
+    _attn_fwd.cache[key] = "tuned"
+    if q.shape[2] in REFUSED:
+        raise ValueError("no room in shared memory")
+    return scaled_dot_product_attention(q, k, v, is_causal=causal)
+"""
+
+
+@pytest.fixture
+def tutorial(dry, tmp_path):
+    """What the file that TRITON_TUTORIAL names defines; loaded once, so that its calls can be looked at."""
+    path = tmp_path / "06-fused-attention.py"
+    path.write_text(TUTORIAL, "utf-8")
+    dry.setenv(attention_packages.TUTORIAL, str(path))
+    module, digest = attention_packages.load_tutorial()
+    module.REFUSED = ()
+    dry.setattr(attention_packages, "load_tutorial", lambda: (module, digest))
+    return module
+
+
+@pytest.fixture
+def fa4(dry):
+    """A package in FlashAttention-4's place, whose tensors are [B, S, H, d]; what it was called with."""
+    seen = []
+
+    def flash_attn_func(q, k, v, causal):
+        seen.append((tuple(q.shape), causal))
+        out = SDPA(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=causal).transpose(1, 2)
+        return (out, None) if causal else out  # it has given both
+
+    for name, members in {"flash_attn": {}, "flash_attn.cute": {"flash_attn_func": flash_attn_func}}.items():
+        module = types.ModuleType(name)
+        vars(module).update(members)
+        dry.setitem(sys.modules, name, module)
+    dry.setattr(attention_packages.importlib.metadata, "version", lambda name: {"flash-attn-4": "4.0.1"}[name])
+    return seen
+
+
+def test_packages_that_are_not_there(dry):
+    dry.setattr(benchmarks, "interleaved_ms", lambda calls: pytest.fail("timed"))
+    dry.setattr(benchmarks.Shape, "draw", lambda shape, n: pytest.fail("drawn"))
+    figures = attention_packages.measure()
+    assert list(figures) == ["absent"]
+    assert re.match("tutorial: TRITON_TUTORIAL 没有给出.*；fa4: .*flash_attn", figures["absent"]["value"])
+
+
+def test_a_tutorial_that_is_not_there(dry, fa4):
+    dry.setenv(attention_packages.TUTORIAL, "/nowhere/06-fused-attention.py")
+    figures = attention_packages.measure()
+    assert figures["absent"]["value"].startswith("tutorial: [Errno 2] No such file") and "/nowhere" not in str(figures)
+    assert "fa4_ms_32_d64" in figures and not any(key.startswith("tutorial") for key in figures)
+
+
+def test_the_tutorial_is_timed(tutorial):
+    figures = attention_packages.measure()
+    assert json.loads(json.dumps(figures)) == figures and all(map(KEY.fullmatch, figures))
+    some = {"tutorial_tflops_16_d64": "TFLOP/s", "tutorial_ms_32_d64_causal": "ms", "tutorial_ws_tflops_32_d64": "TFLOP/s",
+            "plain_over_tutorial_mean": "倍", "plain_over_tutorial_ws_least": "倍", "sdpa_cudnn_ms_16_d64": "ms",
+            "ours_tflops_32_d64": "TFLOP/s", "tutorial_sha256": ""}  # fmt: skip
+    assert {key: figures[key]["unit"] for key in some} == some
+    assert figures["plain_over_tutorial_shapes"]["value"] == 4 and figures["plain_over_tutorial_ws_shapes"]["value"] == 2
+    assert re.fullmatch("[0-9a-f]{12}", figures["tutorial_sha256"]["value"])
+    assert figures["absent"]["value"].startswith("fa4: ") and "；" not in figures["absent"]["value"]
+
+
+def test_the_tutorial_is_tuned_for_every_shape(tutorial):
+    attention_packages.measure()
+    keys = {key for _, key, _ in tutorial.calls}
+    assert len(keys) == 6 < len(tutorial.calls)  # S, causal; warp specialisation without a mask alone
+    assert all(list(cache) == [key] for cache, key, _ in tutorial.calls), "tuned for another shape"
+    assert len({id(cache) for cache, _, _ in tutorial.calls}) == 6
+
+
+def test_the_package_is_timed_at_the_longest_shapes(fa4):
+    figures = attention_packages.measure()
+    assert set(fa4) == {((2, 32, 4, 64), False), ((2, 32, 4, 64), True)}
+    assert figures["fa4_version"]["value"] == "4.0.1" and figures["ours_over_fa4_shapes"]["value"] == 2
+    assert {"fa4_tflops_32_d64_causal", "ours_over_fa4_mean", "ours_ms_16_d64"} <= figures.keys()
+
+
+def test_a_package_that_fails_is_noted(tutorial):
+    tutorial.REFUSED = (16,)
+    figures = attention_packages.measure()
+    for peer, causal in (("tutorial", False), ("tutorial", True), ("tutorial_ws", False)):
+        assert f"{peer} Shape(S=16, d=64, causal={causal}, dtype='fp16'): no room in shared memory" in figures["absent"]["value"]
+    assert "S=32" not in figures["absent"]["value"] and figures["plain_over_tutorial_shapes"]["value"] == 2
+    assert "ours_ms_16_d64" in figures and "tutorial_ms_16_d64" not in figures
+
+
+@pytest.mark.parametrize("peer", ["ours", "plain"])
+def test_our_own_failure_is_raised(peer, tutorial, monkeypatch):
+    monkeypatch.setattr(attention_packages, peer, lambda causal: lambda q, k, v: raising(ValueError("broken"))())
+    with pytest.raises(RuntimeError, match=rf"attention_packages，Shape\(S=16, .*\)，{peer}：ValueError：broken"):
+        attention_packages.measure()
+
+
+def test_a_wrong_package_is_not_timed(tutorial):
+    tutorial.attention = lambda q, *_: torch.zeros_like(q)
+    with pytest.raises(RuntimeError, match="，tutorial：AssertionError"):
+        attention_packages.measure()
+
+
+def test_the_tutorial_is_compiled_in_lots(monkeypatch):
+    commands = []
+    monkeypatch.setattr(attention_packages.subprocess, "run", lambda command, **_: commands.append(command))
+    attention_packages.prepare()
+    starts = [int(re.search(r"compile_tutorial\((\d+)\)$", command[2])[1]) for command in commands]
+    assert sorted(starts) == list(range(attention_packages.WORKERS)) and commands[0][0] == sys.executable
+
+
+def test_every_configuration_is_compiled_once(tutorial):
+    tutorial.REFUSED, configs = (16,), tutorial._attn_fwd.configs  # what does not fit is passed over
+    for start in range(attention_packages.WORKERS):
+        tutorial._attn_fwd.configs = configs
+        attention_packages.compile_tutorial(start)
+    seen = [(shape[-1], causal, specialised, *met) for _, (shape, causal, specialised), met in tutorial.calls]
+    modes = [(False, False), (True, False), (False, True)]
+    assert sorted(seen) == sorted((d, *mode, config) for d in benchmarks.HEAD_DIMS for mode in modes for config in configs)

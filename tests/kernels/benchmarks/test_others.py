@@ -55,7 +55,10 @@ def stand_in(monkeypatch):
         "softmax": {"softmax": lambda x: torch.softmax(x, -1)},
         "vector_add": {"add": torch.add},
         "proof.fuzz": {"fuzz": lambda: fuzzed},
-        "proof.sanitize": {"check_all": lambda: dict.fromkeys(("memcheck", "racecheck"), {"errors": 2, "calls": 17, "kernels": ["a", "b"]})},
+        "proof.sanitize": {"program": lambda: ("compute-sanitizer", (2026, 4)), "check_all": lambda: {
+            "memcheck": {"errors": 0, "calls": 17, "kernels": []}, "racecheck": {"errors": 2, "calls": 17, "kernels": ["a", "b"]},
+            "synccheck": {"errors": 0, "calls": 17, "kernels": []},
+        }},
     }.items():
         module = types.ModuleType(f"kernels.{name}")
         vars(module).update(members)
@@ -100,7 +103,7 @@ def dry(monkeypatch):
         (discipline, {"large_host_unsynchronised_ms": "ms", "large_events_gbps": "GB/s", "small_warm_l2_us": "µs", "small_cold_l2_gbps": "GB/s",
                         "small_host_mean_us": "µs", "first_call_ms": "ms", "first_10_mean_ms": "ms"}),
         (fuzz, {"cases": "", "failed": "", "head_dims_64": ""}),
-        (sanitizer, {"memcheck_errors": "", "racecheck_calls": "", "racecheck_kernels": ""}),
+        (sanitizer, {"memcheck_errors": "", "racecheck_calls": "", "racecheck_kernels": "", "synccheck_errors": "", "version": ""}),
     ],
 )
 def test_dry_run(group, some, dry):
@@ -137,10 +140,27 @@ def test_a_case_that_fails_is_named(dry):
         fuzz.measure()
 
 
+def test_what_the_sanitizer_reports(dry):
+    told = {key: each["value"] for key, each in sanitizer.measure().items()}
+    assert told == {
+        "memcheck_errors": 0, "memcheck_calls": 17, "racecheck_errors": 2, "racecheck_calls": 17, "racecheck_kernels": "a、b",
+        "synccheck_errors": 0, "synccheck_calls": 17, "version": "2026.4",
+    }  # fmt: skip
+
+
 def test_a_sanitizer_that_does_not_run_is_noted(dry):
-    missing = {"memcheck": FileNotFoundError("没有 compute-sanitizer")}
-    dry.setattr(sys.modules["kernels.proof.sanitize"], "check_all", lambda: missing)
-    assert sanitizer.measure()["absent"]["value"].startswith("memcheck: 没有 compute-sanitizer")
+    proof = sys.modules["kernels.proof.sanitize"]
+    old = {**proof.check_all(), "racecheck": OSError("compute-sanitizer 2025.4 的 racecheck 看不懂 mbarrier")}
+    dry.setattr(proof, "check_all", lambda: old)
+    figures = sanitizer.measure()
+    assert figures["absent"]["value"] == "racecheck: compute-sanitizer 2025.4 的 racecheck 看不懂 mbarrier"
+    assert {key.partition("_")[0] for key in figures} == {"memcheck", "synccheck", "version", "absent"}
+
+    missing = dict.fromkeys(old, FileNotFoundError("没有 compute-sanitizer"))
+    dry.setattr(proof, "check_all", lambda: missing)
+    dry.setattr(proof, "program", raising(FileNotFoundError("没有 compute-sanitizer")))
+    figures = sanitizer.measure()
+    assert list(figures) == ["absent"] and figures["absent"]["value"].startswith("memcheck: 没有 compute-sanitizer；racecheck")
 
 
 def test_by_hand(dry, capsys):

@@ -1,0 +1,153 @@
+"""Attention forward beside peers that PyTorch does not bring: Triton's own tutorial and FlashAttention-4.
+
+The tutorial is a file of Triton's repository, python/tutorials/06-fused-attention.py, which TRITON_TUTORIAL names; its
+configurations are tuned anew for every shape, as it does itself, though apart for causal shapes, which its cache mixes
+with the others. FlashAttention-4 is the package flash-attn-4, whose path for Hopper compiles for a while: it is timed at
+the longest shapes alone. Each is absent where it is not there.
+"""
+
+import concurrent.futures
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from kernels.benchmarks import SEED
+from kernels.benchmarks.attention import (
+    HEAD_DIMS, WORKERS, Shape, agree, compared, ours, plain, reference, sdpa_peers, timed,
+)
+from kernels.timing import absent_note, at, figure, need_gpu
+
+TUTORIAL = "TRITON_TUTORIAL"
+LENGTHS = (1024, 4096, 16384)
+SHAPES = [Shape(S, d, causal) for d in HEAD_DIMS for S in LENGTHS for causal in (False, True)]
+
+
+def measure():
+    """ms and TFLOP/s of each peer, of cuDNN through SDPA and of ours, fp16; `plain`: the plain Triton kernel.
+
+    `plain_over_tutorial_…`, `ours_over_fa4_…`: `attention.compared`. `tutorial_ws`: with the tutorial's own warp
+    specialisation, which it uses on Hopper without a mask.
+    """
+    import torch
+
+    need_gpu()
+    torch.manual_seed(SEED)
+    figures, absent, tutorial, fa4 = {}, {}, None, None
+    try:
+        tutorial, digest = load_tutorial()
+        figures["tutorial_sha256"] = figure(digest[:12])
+        prepare()
+    except OSError as error:
+        absent["tutorial"] = error
+    try:
+        from flash_attn.cute import flash_attn_func as fa4
+
+        figures["fa4_version"] = figure(importlib.metadata.version("flash-attn-4"))
+    except ImportError as error:
+        absent["fa4"] = error
+    for shape in SHAPES if tutorial or fa4 else []:
+        q, k, v = shape.draw(3)
+        expected, calls = reference(q, k, v, shape.causal), {}
+        for peer, run in _peers(shape, tutorial, fa4).items():
+            with at(f"attention_packages，{shape}，{peer}"):
+                out = _offered(peer, partial(run, q, k, v), absent, shape)
+                if out is None:
+                    continue
+                agree(out, expected, peer)
+            calls[peer] = partial(run, q, k, v)
+        with at(f"attention_packages，{shape}"):
+            figures |= timed(shape, calls, 1)
+        torch.cuda.empty_cache()
+    for one, other in (("plain", "tutorial"), ("plain", "tutorial_ws"), ("ours", "fa4")):
+        figures |= compared(figures, SHAPES, one, other)
+    return figures | absent_note(absent)
+
+
+def _peers(shape, tutorial, fa4):
+    peers = {}
+    if tutorial:
+        peers["tutorial"] = tuned(tutorial, shape, False)
+        if not shape.causal:
+            peers["tutorial_ws"] = tuned(tutorial, shape, True)
+    if fa4 and shape.S == LENGTHS[-1]:
+        peers["fa4"] = package(fa4, shape.causal)
+    return {**peers, "sdpa_cudnn": sdpa_peers(shape.causal)["sdpa_cudnn"], "plain": plain(shape.causal), "ours": ours(shape.causal)}
+
+
+def _offered(peer, call, absent, shape):
+    """Result of a first call, which compiles; None and a note where a peer's own compiler fails. Ours must always run."""
+    try:
+        return call()
+    except Exception as error:  # their failures have no common base
+        if peer not in ("tutorial", "tutorial_ws", "fa4"):
+            raise
+        absent[f"{peer} {shape}"] = error
+        return None
+
+
+def package(function, causal):
+    """The package's function on our layout: it takes [B, S, H, d], here views of [B, H, S, d]."""
+
+    def run(q, k, v):
+        out = function(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)
+        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+    return run
+
+
+def load_tutorial():
+    """(module, SHA-256 of its text) of the file that TRITON_TUTORIAL names. OSError: not set, or no such file."""
+    path = os.environ.get(TUTORIAL)
+    if not path:
+        raise FileNotFoundError(f"{TUTORIAL} 没有给出 Triton 教程 06-fused-attention.py 的路径")
+    spec = importlib.util.spec_from_file_location("tutorial", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def tuned(module, shape, specialised):
+    """The tutorial's function with the best of its configurations for a shape, found in the first call."""
+    from triton.testing import do_bench
+
+    kernel, found = module._attn_fwd, {}
+    kernel._do_bench = lambda call, quantiles: do_bench(call, warmup=5, rep=20, quantiles=quantiles)
+
+    def run(q, k, v):
+        kernel.cache = found  # of this shape alone: its own key does not tell causal
+        return module.attention(q, k, v, shape.causal, shape.d**-0.5, specialised)
+
+    return run
+
+
+def prepare():
+    """Compile the tutorial's configurations into Triton's cache, WORKERS processes at once."""
+
+    def compile_lot(start):
+        source = f"from kernels.benchmarks.attention_packages import compile_tutorial; compile_tutorial({start})"
+        root = Path(__file__).resolve().parents[2]
+        subprocess.run([sys.executable, "-c", source], cwd=root, timeout=240, check=False, capture_output=True)
+
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:  # what fails here fails again, and is told, when it is timed
+        list(pool.map(compile_lot, range(WORKERS)))
+
+
+def compile_tutorial(start):
+    """Run every WORKERS-th configuration from `start` on once for each head dimension, with a mask and without."""
+    module, _ = load_tutorial()
+    kernel = module._attn_fwd
+    configs = kernel.configs[start::WORKERS]
+    for d in HEAD_DIMS:
+        for causal, specialised in ((False, False), (True, False), (False, True)):
+            for config in configs:
+                kernel.configs = [config]
+                shape = Shape(LENGTHS[0], d, causal)
+                try:
+                    tuned(module, shape, specialised)(*shape.draw(3))
+                except Exception:  # noqa: S112, what does not fit is left out when it is tuned
+                    continue
