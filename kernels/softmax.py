@@ -3,8 +3,7 @@
 Algorithm: the row's maximum, exponentials, sum and division without leaving the chip (safe softmax); backward
 dx = y (dy - sum y dy). Three kernels for each, by width (`launch`): a tile of whole rows in registers; the online form
 (Milakov & Gimelshein 2018, arXiv 1805.02867, algorithm 3), whose second sweep meets the row in a cache; rows split
-among programs that exchange their m and l through memory, so that each part is read once. Forward has a fourth: a row
-in registers as words of two 16-bit numbers, unpacked anew for maximum, sum and result.
+among programs that exchange their m and l through memory, so that each part is read once.
 Accepts: any shape, dim and strides; fp16, bf16, fp32 (computed in fp32), fp64; an all -inf row gives NaN, as in torch.
 Gradients, deterministic; `torch.library` operators, so that torch.compile and opcheck see through them.
 A tensor is copied only where its rows need more than two strides (three or more axes that do not merge).
@@ -15,16 +14,15 @@ First what was chosen; all are figures of trial kernels, the chosen ones' at mos
                 asynchronous copies in 4 stages 3874, 3788; torch 1953, 1072; torch.compile 3644, -
   4096x12672    one tile 3947 (32 warps), 3766 (8 warps held to 80 registers; without 3320); online 3348, 3212;
                 split 3685, 2774; torch 2835, 1873 (trial kernels: the function's host cost was cut after the last run)
-  4096x32768    fp32 one tile 4066, bf16 packed 3883 (each result converted by itself 3830; chunks of 1024 3903); split in
-                two 3801; online 3728, 3713; bf16 one tile 3255; three sweeps 2290, 3503; torch 2646, 2200;
-                torch.compile 2896, -
-                packed otherwise, bf16: 16 warps on 64 registers 3731; 8 on 96 2805; one tile for the chunks 3879
+  4096x32768    fp32 one tile 4066, bf16 split in two 3888; online 3728, 3713; bf16 one tile 3255; three sweeps 2290, 3503;
+                torch 2646, 2200; torch.compile 2896, -
+                bf16 in one program, as words of two numbers that are unpacked anew for maximum, sum and result 3866;
                 asynchronous copies, bf16: persistent in 3 stages 3601; online at most 3427
-  2048x131072   split in parts of 16384, for fp32 4065, for bf16 on 80 registers 3759; of 8192 3924, 3754; of 32768 -, 2441;
-                for bf16 on 72 registers 3486, on 96 2959; as words of two numbers 3391; programs that stay, and load the
-                next row's words while they wait for this one's parts 3656
-                the exchange, for bf16: an atomic for both numbers 3759, a store 2839, counters and two stores 3332;
-                tickets in place of program numbers 3690, 2945, 3405
+  2048x131072   split in parts of 16384 4087, 3840 (bf16 on 80 registers); of 8192 3962, 3805; of 32768 -, 2441;
+                with the number of parts as a variable, bf16: 3759; then on 72 registers 3486, on 96 2959; as words of two
+                numbers 3391; programs that stay, and load the next row's words while they wait for this one's parts 3656;
+                the exchange: an atomic for both numbers 3759, a store 2839, counters and two stores 3332; with tickets in
+                place of program numbers 3690, 2945, 3405
                 online 2831 for bf16, with asynchronous copies 2999; each part read twice 3546, 3289; torch 2067, 1913
   dim 0         4096x4096 8 and 16 neighbouring rows 2149, 1275; torch 28, 16
   exp2 for exp  no scaling of denormals, 3490 -> 3766 at 4096x12672 bf16
@@ -49,7 +47,6 @@ from kernels import checks
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 MAX_BLOCK = 32768  # fp32 columns of a row that one program holds: 32 registers a thread on 32 warps
 WIDE_BLOCK = 8192  # columns of one step in the online kernels
-PACKED_BLOCK = 4096  # columns of one chunk in the packed kernel
 MAX_COLUMNS = 2**30  # column numbers are 32-bit in the kernels
 MAX_PARTS = 16  # programs that share a row: they wait for each other, so all must fit the GPU at once
 LOG2E = tl.constexpr(1.4426950408889634)  # e^x = 2^(x log2 e), and 2^x is one instruction
@@ -85,51 +82,6 @@ def softmax_kernel(
     y = e * (1.0 / tl.sum(e, axis=1))[:, None]
     tl.store(at(out_ptr, out_strides, outer, inner, 0, cols), y, mask=mask)
 # --8<-- [end:kernel]
-
-
-@triton.jit
-def halves(words, DTYPE: tl.constexpr):
-    """The two numbers of each word in fp32, the one with the smaller address first."""
-    low, high = words.to(tl.int16), (words >> 16).to(tl.int16)
-    return low.to(DTYPE, bitcast=True).to(tl.float32), high.to(DTYPE, bitcast=True).to(tl.float32)
-
-
-@triton.jit
-def packed_softmax_kernel(
-    x_ptr, out_ptr, x_strides, out_strides, n_inner, n_cols, BLOCK_SIZE: tl.constexpr, CHUNKS: tl.constexpr
-):
-    row = tl.program_id(axis=0)
-    outer, inner = (row // n_inner).to(tl.int64), (row % n_inner).to(tl.int64)
-    DTYPE: tl.constexpr = x_ptr.dtype.element_ty
-    x_ptr = at(x_ptr, x_strides, outer, inner, 0, 0).to(tl.pointer_type(tl.int32), bitcast=True)
-    out_ptr = at(out_ptr, out_strides, outer, inner, 0, 0)
-    CHUNK: tl.constexpr = BLOCK_SIZE // 2  # words
-    cols = tl.arange(0, CHUNK)
-    n_words = n_cols >> 1
-    EMPTY: tl.constexpr = -0x03FF0400 if DTYPE == tl.float16 else -0x007F0080  # -inf in both halves
-    words = ()  # all of the row; floats would take twice the registers
-    for c in tl.static_range(CHUNKS):
-        words += (tl.load(x_ptr + c * CHUNK + cols, mask=cols < n_words - c * CHUNK, other=EMPTY),)
-    m_c = tl.full([CHUNK], float("-inf"), tl.float32)
-    for c in tl.static_range(CHUNKS):
-        low, high = halves(words[c], DTYPE)
-        m_c = tl.maximum(m_c, tl.maximum(low, high))
-    m = tl.max(m_c, axis=0)
-    # words ^ zero: always 0, but no compiler sees it, and it comes after the maximum: else the unpacked floats would be
-    # kept. No 16-bit number is 0.1 in fp32; below, no sum of exponentials is negative.
-    zero = (m == 0.1).to(tl.int32)
-    l_c = tl.zeros([CHUNK], tl.float32)
-    for c in tl.static_range(CHUNKS):
-        low, high = halves(words[c] ^ zero, DTYPE)
-        l_c += tl.exp2((low - m) * LOG2E) + tl.exp2((high - m) * LOG2E)
-    l = tl.sum(l_c, axis=0)
-    scale = 1.0 / l
-    zero = (l < 0).to(tl.int32)
-    for c in tl.static_range(CHUNKS):
-        low, high = halves(words[c] ^ zero, DTYPE)
-        y = tl.join(tl.exp2((low - m) * LOG2E) * scale, tl.exp2((high - m) * LOG2E) * scale).reshape(BLOCK_SIZE)
-        start, cols_out = c * BLOCK_SIZE, tl.arange(0, BLOCK_SIZE)  # numbers: converted in pairs, which a word is not
-        tl.store(out_ptr + start + cols_out, y.to(DTYPE), mask=cols_out < n_cols - start)
 
 
 # --8<-- [start:online]
@@ -200,7 +152,8 @@ def split_softmax_kernel(
     words_ptr += row.to(tl.int64) * PARTS
     share(words_ptr, part, m_i, tl.sum(e, axis=0))
     m_each, l_each = shared(words_ptr, PARTS, MAX_PARTS)  # merged in one order: the same bits in every run
-    m = tl.max(tl.where(tl.arange(0, MAX_PARTS) < PARTS, m_each, float("-inf")), axis=0)
+    m_each = tl.where(tl.arange(0, MAX_PARTS) < PARTS, m_each, float("-inf"))
+    m = tl.max(m_each, axis=0)
     l = tl.sum(l_each * tl.exp2((m_each - m) * LOG2E), axis=0)
     y = e * (tl.exp2((m_i - m) * LOG2E) / l)  # all -inf: NaN, as in torch
     tl.store(at(out_ptr, out_strides, outer, inner, start, cols), y, mask=mask)
@@ -269,7 +222,7 @@ def split_softmax_backward_kernel(
 
 @dataclass(frozen=True)
 class Launch:
-    """kernel and its tile; `parts` programs share a row, or one holds it in `chunks`, if not 0.
+    """kernel and its tile; `parts` programs share a row, if not 0.
 
     options: num_warps, and maxnreg if bounded.
     """
@@ -279,14 +232,12 @@ class Launch:
     BLOCK_SIZE: int
     options: dict
     parts: int = 0
-    chunks: int = 0
 
 
-def launch(n_cols, itemsize, adjacent=True, backward=False, words=False):
+def launch(n_cols, itemsize, adjacent=True, backward=False):
     """Launch for rows of n_cols elements of `itemsize` bytes; adjacent: the columns lie side by side in memory.
 
     Otherwise rows lie side by side, and a tile takes at least 32 bytes of neighbouring rows, a sector of device memory.
-    words: in every tensor each row is a number of whole, aligned words of 4 bytes.
     """
     tile, wide, split = (
         (softmax_backward_kernel, wide_softmax_backward_kernel, split_softmax_backward_kernel) if backward
@@ -306,12 +257,11 @@ def launch(n_cols, itemsize, adjacent=True, backward=False, words=False):
         if itemsize == 2 and block == MAX_BLOCK // 2 and not backward:
             return Launch(tile, 1, block, {"num_warps": 8, "maxnreg": 80})  # three programs on an SM
         return Launch(tile, rows, block, {"num_warps": min(rows * block // 512, 32)})
-    if itemsize == 2 and block == MAX_BLOCK and words and not backward:
-        options = {"num_warps": 8, "maxnreg": 128}  # two programs on an SM
-        return Launch(packed_softmax_kernel, 1, PACKED_BLOCK, options, chunks=triton.cdiv(n_cols, PACKED_BLOCK))
-    part, options = 16384, {"num_warps": 8, "maxnreg": 80 if itemsize == 2 else 96}
-    if backward:
-        part, options = 8192, {"num_warps": 8}
+    part, options = 8192, {"num_warps": 8}
+    if itemsize == 2 and not backward:
+        options = {"num_warps": 4, "maxnreg": 80}
+    if not backward and (triton.cdiv(n_cols, part) % 2 == 0 or n_cols > MAX_PARTS * part):  # else half of a part is empty
+        part, options = 16384, {"num_warps": 8, "maxnreg": 80 if itemsize == 2 else 96}
     parts = triton.cdiv(n_cols, part)
     if itemsize < 8 and parts <= MAX_PARTS and not checks.interpreted(split):  # whose programs run in turn
         return Launch(split, 1, part, options, parts)
@@ -340,19 +290,15 @@ def laid_out(dim, *inputs):
 
 
 @functools.lru_cache(maxsize=4096)  # all of this would cost a small call more than its kernel takes
-def plan(dim, dtype, backward, aligned, shape, *strides):
-    """(Launch, grid, strides for the kernel, n_inner, n_cols) of tensors so laid out; None: copy them first.
-
-    aligned: all tensors begin at a multiple of 4 bytes.
-    """
+def plan(dim, dtype, backward, shape, *strides):
+    """(Launch, grid, strides for the kernel, n_inner, n_cols) of tensors so laid out; None: copy them first."""
     axes = row_axes(dim, shape, *strides)
     if len(axes) > 2:
         return None
     (n_outer, outer), (n_inner, inner) = ([(1, [0] * len(strides))] * 2 + axes)[-2:]
     n_cols = shape[dim]
     reduced = [(o, i, each[dim]) for o, i, each in zip(outer, inner, strides)]
-    words = aligned and n_cols % 2 == 0 and all(o % 2 == i % 2 == 0 and col == 1 for o, i, col in reduced)
-    how = launch(n_cols, dtype.itemsize, n_cols == 1 or strides[0][dim] == 1, backward, words)
+    how = launch(n_cols, dtype.itemsize, n_cols == 1 or strides[0][dim] == 1, backward)
     grid = n_outer * (n_inner * how.parts or triton.cdiv(n_inner, how.ROWS))
     if how.ROWS == 1 and n_outer == 1:  # as the outer axis: Triton drops the division by an n_inner of 1
         n_outer, n_inner, reduced = n_inner, 1, [(i, o, col) for o, i, col in reduced]
@@ -367,8 +313,7 @@ def run(dim, backward, *inputs):
     if lead.dim() == 0:
         return run(0, backward, *(x.view(1) for x in inputs)).view(())
     tensors = (*inputs, torch.empty_like(lead))
-    aligned = not (lead.data_ptr() | tensors[-1].data_ptr()) % 4
-    planned = plan(dim, lead.dtype, backward, aligned, lead.shape, *(x.stride() for x in tensors))
+    planned = plan(dim, lead.dtype, backward, lead.shape, *(x.stride() for x in tensors))
     if planned is None:
         return run(dim, backward, *(x.contiguous() for x in inputs))
     how, grid, strides, n_inner, n_cols = planned
@@ -378,10 +323,6 @@ def run(dim, backward, *inputs):
             how.kernel[(grid,)](
                 *tensors, *strides, words, n_inner, n_cols,
                 BLOCK_SIZE=how.BLOCK_SIZE, PARTS=how.parts, MAX_PARTS=MAX_PARTS, **how.options,
-            )
-        elif how.chunks:
-            how.kernel[(grid,)](
-                *tensors, *strides, n_inner, n_cols, BLOCK_SIZE=how.BLOCK_SIZE, CHUNKS=how.chunks, **how.options
             )
         else:
             compute = tl.float64 if lead.dtype == torch.float64 else tl.float32

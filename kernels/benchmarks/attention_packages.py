@@ -2,8 +2,8 @@
 
 The tutorial is a file of Triton's repository, python/tutorials/06-fused-attention.py, which TRITON_TUTORIAL names; its
 configurations are tuned anew for every shape, as it does itself, though apart for causal shapes, which its cache mixes
-with the others. FlashAttention-4 is the package flash-attn-4, whose path for Hopper compiles for a while: it is timed at
-the longest shapes alone. Each is absent where it is not there.
+with the others; the warp specialisation that it also offers is left off. FlashAttention-4 is the package flash-attn-4,
+whose path for Hopper compiles for a while: it is timed at the longest shapes alone. Each is absent where it is not there.
 """
 
 import concurrent.futures
@@ -30,8 +30,7 @@ SHAPES = [Shape(S, d, causal) for d in HEAD_DIMS for S in LENGTHS for causal in 
 def measure():
     """ms and TFLOP/s of each peer, of cuDNN through SDPA and of ours, fp16; `plain`: the plain Triton kernel.
 
-    `plain_over_tutorial_…`, `ours_over_fa4_…`: `attention.compared`. `tutorial_ws`: with the tutorial's own warp
-    specialisation, which it uses on Hopper without a mask.
+    `plain_over_tutorial_…`, `ours_over_fa4_…`: `attention.compared`.
     """
     import torch
 
@@ -63,7 +62,7 @@ def measure():
         with at(f"attention_packages，{shape}"):
             figures |= timed(shape, calls, 1)
         torch.cuda.empty_cache()
-    for one, other in (("plain", "tutorial"), ("plain", "tutorial_ws"), ("ours", "fa4")):
+    for one, other in (("plain", "tutorial"), ("ours", "fa4")):
         figures |= compared(figures, SHAPES, one, other)
     return figures | absent_note(absent)
 
@@ -71,9 +70,7 @@ def measure():
 def _peers(shape, tutorial, fa4):
     peers = {}
     if tutorial:
-        peers["tutorial"] = tuned(tutorial, shape, False)
-        if not shape.causal:
-            peers["tutorial_ws"] = tuned(tutorial, shape, True)
+        peers["tutorial"] = tuned(tutorial, shape)
     if fa4 and shape.S == LENGTHS[-1]:
         peers["fa4"] = package(fa4, shape.causal)
     return {**peers, "sdpa_cudnn": sdpa_peers(shape.causal)["sdpa_cudnn"], "plain": plain(shape.causal), "ours": ours(shape.causal)}
@@ -84,7 +81,7 @@ def _offered(peer, call, absent, shape):
     try:
         return call()
     except Exception as error:  # their failures have no common base
-        if peer not in ("tutorial", "tutorial_ws", "fa4"):
+        if peer not in ("tutorial", "fa4"):
             raise
         absent[f"{peer} {shape}"] = error
         return None
@@ -111,7 +108,7 @@ def load_tutorial():
     return module, hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def tuned(module, shape, specialised):
+def tuned(module, shape):
     """The tutorial's function with the best of its configurations for a shape, found in the first call."""
     from triton.testing import do_bench
 
@@ -120,7 +117,7 @@ def tuned(module, shape, specialised):
 
     def run(q, k, v):
         kernel.cache = found  # of this shape alone: its own key does not tell causal
-        return module.attention(q, k, v, shape.causal, shape.d**-0.5, specialised)
+        return module.attention(q, k, v, shape.causal, shape.d**-0.5, False)  # no warps specialised
 
     return run
 
@@ -143,11 +140,11 @@ def compile_tutorial(start):
     kernel = module._attn_fwd
     configs = kernel.configs[start::WORKERS]
     for d in HEAD_DIMS:
-        for causal, specialised in ((False, False), (True, False), (False, True)):
+        for causal in (False, True):
             for config in configs:
                 kernel.configs = [config]
                 shape = Shape(LENGTHS[0], d, causal)
                 try:
-                    tuned(module, shape, specialised)(*shape.draw(3))
+                    tuned(module, shape)(*shape.draw(3))
                 except Exception:  # noqa: S112, what does not fit is left out when it is tuned
                     continue

@@ -37,6 +37,7 @@ def cases(device, softmax=module.softmax):
         ("expanded", (1, 33), -1, torch.float32, lambda x: x.expand(4, 33)),
         ("large", (4, 300), -1, torch.float32, lambda x: x * 1e4),
         ("far-below-zero", (4, 300), -1, torch.float32, lambda x: x - 1e30),
+        ("below-zero-wide", (2, WIDE + 9), -1, torch.float32, lambda x: x - 500),
         ("maximum-last", (2, WIDE + 9), -1, torch.float32, lambda x: _put(x, (slice(None), -1), 30.0)),
         ("maximum-first", (2, WIDE + 9), -1, torch.float32, lambda x: _put(x, (slice(None), 0), 30.0)),
     ]
@@ -44,7 +45,7 @@ def cases(device, softmax=module.softmax):
         (f"{name}-{str(d)[6:]}", shape, -1, d, change)
         for d in dtypes
         if d.itemsize == 2
-        for name, shape, change in _packed(rows)
+        for name, shape, change in _halves(rows)
     ]
     start, most = (slice(None), slice(0, 200)), (slice(None), slice(0, -1))
     for width in (300, WIDE + 9):
@@ -63,32 +64,27 @@ def cases(device, softmax=module.softmax):
             ("many-rows", (100_000, 33), -1, torch.float16, _same),
             ("first-dim-4096", (4096, 4096), 0, torch.bfloat16, _same),
             ("past-32-bits", (2**17, 2**14 + 1), -1, torch.float16, _same),
-            ("past-32-bits-packed", (2**17, 2**14 + 2), -1, torch.float16, _same),
         ]
     return [Case(name, partial(_check, softmax, *row)) for name, *row in table]
 
 
-def _packed(rows):
-    """(name, shape, change) of 16-bit rows that the packed kernel takes, and of neighbours that it must leave."""
-    table = [(f"packed-{width}", (rows, width), _same) for width in (WIDE // 2 + 2, 20000, WIDE)]
+def _halves(rows):
+    """(name, shape, change) of 16-bit rows that no tile holds: on a GPU they are split, in two or more parts."""
+    table = [(f"halves-{width}", (rows, width), _same) for width in (WIDE // 2 + 1, 20000, WIDE)]
     width, tail = 20002, (1, slice(8192, None))
     return table + [
-        ("packed-window", (9, 20004), lambda x: _nan_around(x, 20000)[2:7, 4:20000]),
-        ("packed-three-axes", (3, 4, width), lambda x: x[:, 1:3, 2:]),
-        ("packed-maximum-first", (2, width), lambda x: _put(x, (slice(None), 0), 30.0)),
-        ("packed-maximum-last", (2, width), lambda x: _put(x, (slice(None), -1), 30.0)),
-        ("packed-tenths", (2, width), lambda x: x.fill_(0.1)),  # next to what the kernel compares maxima with
-        ("packed-masked-part", (2, width), lambda x: _put(x, tail, -torch.inf)),
-        ("packed-masked-halves", (2, width), lambda x: _put(x, (slice(None), slice(1, None, 2)), -torch.inf)),
-        ("packed-masked-most", (2, width), lambda x: _put(x, (slice(None), slice(0, -1)), -torch.inf)),
-        ("packed-masked-row", (2, width), lambda x: _put(x, 1, -torch.inf)),
-        ("packed-nan", (2, width), lambda x: _put(x, (1, 5), torch.nan)),
-        ("packed-inf", (2, width), lambda x: _put(x, (1, 5), torch.inf)),
-        ("packed-not-odd-width", (3, width), lambda x: x[:, : width - 1]),
-        ("packed-not-odd-row", (1, width - 1), _same),  # whose strides are all even
-        ("packed-not-odd-offset", (3, width), lambda x: x[:, 1 : width - 1]),
-        ("packed-not-odd-stride", (3, width - 1), lambda x: x[:, : width - 2]),
-        ("packed-not-every-other", (3, 2 * width), lambda x: x[:, ::2]),
+        ("halves-window", (9, 20004), lambda x: _nan_around(x, 20000)[2:7, 4:20000]),
+        ("halves-three-axes", (3, 4, width), lambda x: x[:, 1:3, 2:]),
+        ("halves-maximum-first", (2, width), lambda x: _put(x, (slice(None), 0), 30.0)),
+        ("halves-maximum-last", (2, width), lambda x: _put(x, (slice(None), -1), 30.0)),
+        ("halves-far-below-zero", (2, width), lambda x: x - 1e4),
+        ("halves-masked-part", (2, width), lambda x: _put(x, tail, -torch.inf)),
+        ("halves-masked-most", (2, width), lambda x: _put(x, (slice(None), slice(0, -1)), -torch.inf)),
+        ("halves-masked-row", (2, width), lambda x: _put(x, 1, -torch.inf)),
+        ("halves-nan", (2, width), lambda x: _put(x, (1, 5), torch.nan)),
+        ("halves-inf", (2, width), lambda x: _put(x, (1, 5), torch.inf)),
+        ("halves-odd-offset", (3, width), lambda x: x[:, 1 : width - 1]),
+        ("halves-every-other", (3, 2 * width), lambda x: x[:, ::2]),
     ]
 
 
@@ -156,14 +152,12 @@ def _nan_around(x, end=33):
 def variants(thorough=False):
     """A tile of 1024 columns, the widest, one of each other kernel; `thorough`: odd widths, strides, types."""
 
-    def variant(name, n_cols, dtype, divisible=True, adjacent=True, backward=False, words=False):
-        how = module.launch(n_cols, {"fp64": 8, "fp32": 4}.get(dtype, 2), adjacent, backward, words)
+    def variant(name, n_cols, dtype, divisible=True, adjacent=True, backward=False):
+        how = module.launch(n_cols, {"fp64": 8, "fp32": 4}.get(dtype, 2), adjacent, backward)
         tensors = ("y", "dy", "dx") if backward else ("x", "out")
         constexprs = {"BLOCK_SIZE": how.BLOCK_SIZE}
         if how.parts:
             constexprs |= {"PARTS": how.parts, "MAX_PARTS": module.MAX_PARTS}
-        elif how.chunks:
-            constexprs["CHUNKS"] = how.chunks
         else:
             constexprs |= {"ROWS": how.ROWS, "COMPUTE": tl.float64 if dtype == "fp64" else tl.float32}
         types = {"words_ptr": "*i64"}
@@ -182,7 +176,6 @@ def variants(thorough=False):
     shown = [
         variant("fp32-1024", 1024, "fp32"),
         variant("fp32-widest", WIDE, "fp32"),
-        variant("bf16-packed", WIDE, "bf16", words=True),  # packed rows spill up to 64 bytes
         variant("fp32-online", wider, "fp32"),
         variant("fp32-split", 131072, "fp32"),
         variant("fp32-backward", 4096, "fp32", backward=True),
@@ -196,8 +189,7 @@ def variants(thorough=False):
         variant("fp32-strided-online", 8192, "fp32", adjacent=False),
         variant("bf16-1024", 1024, "bf16"),
         variant("bf16-widest", WIDE // 2, "bf16"),
-        variant("fp16-packed", WIDE, "fp16", words=True),
-        variant("fp16-packed-16386", WIDE // 2 + 2, "fp16", False, words=True),
+        variant("fp16-split-odd", WIDE // 2 + 1, "fp16", False),
         variant("bf16-online", wider, "bf16"),
         variant("bf16-split", 131072, "bf16"),
         variant("bf16-strided", 1024, "bf16", adjacent=False),
