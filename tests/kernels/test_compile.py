@@ -77,7 +77,7 @@ def test_fp32_attention_is_never_tf32():
 
 @pytest.mark.parametrize(
     "name, variant",
-    [("vector_add", "fp32"), ("vector_add", "bf16"), ("softmax", "fp32-1024"), ("softmax", "bf16-packed")],
+    [("vector_add", "fp32"), ("vector_add", "bf16"), ("softmax", "fp32-1024"), ("softmax", "bf16-split")],
 )
 def test_loads_are_16_bytes_wide(name, variant):
     assert all("ld.global.v4" in found["instructions"] for found in compiled(name)[variant].values())

@@ -26,22 +26,6 @@ FAULTS = {
     "softmax: rows not masked": ("softmax", "(inner < n_inner) & (cols < n_cols)", "cols < n_cols"),
     "softmax: a tile too few": ("softmax", "triton.cdiv(n_inner, how.ROWS)", "max(n_inner // how.ROWS, 1)"),
     "softmax: axes merged that do not": ("softmax", "merged[-1][1] == [size * step for step in steps]", "True"),
-    "packed: padded with 0": ("softmax", "other=EMPTY", "other=0"),
-    "packed: load of a word too many": ("softmax", "< n_words - c * CHUNK, other", "<= n_words - c * CHUNK, other"),
-    "packed: store without mask": ("softmax", "y.to(DTYPE), mask=cols_out < n_cols - start)", "y.to(DTYPE))"),
-    "packed: store of a number too many": ("softmax", "mask=cols_out < n_cols - start", "mask=cols_out <= n_cols - start"),
-    "packed: store of half a row": ("softmax", "mask=cols_out < n_cols - start", "mask=cols_out < n_words - start"),
-    "packed: chunks over each other": ("softmax", "start, cols_out = c * BLOCK_SIZE", "start, cols_out = c * CHUNK"),
-    "packed: maximum of low halves": ("softmax", "tl.maximum(m_c, tl.maximum(low, high))", "tl.maximum(m_c, low)"),
-    "packed: maximum of high halves": ("softmax", "tl.maximum(m_c, tl.maximum(low, high))", "tl.maximum(m_c, high)"),
-    "packed: maximum of the last chunk": ("softmax", "tl.maximum(m_c, tl.maximum(low, high))", "tl.maximum(low, high)"),
-    "packed: sum of low halves": ("softmax", "LOG2E) + tl.exp2((high - m) * LOG2E)", "LOG2E)"),
-    "packed: halves swapped": ("softmax", "join(tl.exp2((low - m) * LOG2E) * scale, tl.exp2((high", "join(tl.exp2((high - m) * LOG2E) * scale, tl.exp2((low"),
-    "packed: words changed before the sum": ("softmax", "(m == 0.1)", "(m == 0.0999755859375)"),  # 0.1 in fp16
-    "packed: words changed after the sum": ("softmax", "(l < 0)", "(l > 0)"),
-    "packed: output's strides": ("softmax", "out_ptr = at(out_ptr, out_strides", "out_ptr = at(out_ptr, x_strides"),
-    "packed: odd widths taken": ("softmax", "n_cols % 2 == 0 and", ""),
-    "packed: a chunk too few": ("softmax", "chunks=triton.cdiv(n_cols, PACKED_BLOCK)", "chunks=n_cols // PACKED_BLOCK"),
     "online: no correction": ("softmax", "l_i * tl.exp2((m_i - m_safe) * LOG2E)", "l_i"),
     "online: no guard": ("softmax", 'tl.where(m_new == float("-inf"), 0.0, m_new)', "m_new"),
     "online: padded with 0": ("softmax", 'other=float("-inf"), eviction_policy="evict_last"', "other=0.0"),
@@ -119,7 +103,7 @@ FAULTS = {
 }
 IN_PARTS = {  # in the split kernels of softmax, which the proof leaves to a GPU: the text, what stands there instead
     "maximum of this part": ("l_each * tl.exp2((m_each - m)", "l_each * tl.exp2((m_each - m_i)"),
-    "maximum not merged": ("m = tl.max(tl.where(", "m = tl.min(tl.where("),
+    "maximum not merged": ("    m = tl.max(", "    m = tl.min("),
     "maximum of parts that are none": ('PARTS, m_each, float("-inf"))', "PARTS, m_each, 0.0)"),
     "sums not scaled": ("l_each * tl.exp2((m_each - m) * LOG2E)", "l_each"),
     "exponentials not scaled": ("e * (tl.exp2((m_i - m) * LOG2E) / l)", "e / l"),
@@ -135,12 +119,10 @@ IN_PARTS = {  # in the split kernels of softmax, which the proof leaves to a GPU
     "words of the row before too": ("words_ptr += row.to(tl.int64) * PARTS", "words_ptr += row.to(tl.int64) * (PARTS - 1)"),
     "word of the first part": ("words_ptr + part", "words_ptr"),
     "a part too few": ("words = tl.where(each < PARTS, words, 0)", "words = tl.where(each < PARTS - 1, words, 0)"),
-    "sums of parts that are none": ("words = tl.where(each < PARTS, words, 0)", ""),
     "a word of 0": ("tl.full([], 1.0, tl.float32)", "tl.full([], 0.0, tl.float32)"),
     "backward, sum of this part": ("dy - tl.sum(each, axis=0)", "dy - total"),
     "backward, sum of dy": ("total = tl.sum(y * dy, axis=0)", "total = tl.sum(dy, axis=0)"),
     "backward, store without mask": ("y * (dy - tl.sum(each, axis=0)), mask=mask)", "y * (dy - tl.sum(each, axis=0)))"),
-    "backward, dy padded with 1": ("at(dy_ptr, dy_strides, outer, inner, start, cols), mask=mask, other=0.0).to(tl.float32)", "at(dy_ptr, dy_strides, outer, inner, start, cols)).to(tl.float32)"),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

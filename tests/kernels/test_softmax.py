@@ -54,102 +54,61 @@ def test_strides_of_the_output():
     assert softmax(x).stride() == x.stride()
 
 
-@pytest.mark.parametrize("words", [False, True])
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("adjacent", [False, True])
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
-def test_every_width_has_a_launch(itemsize, adjacent, backward, words, monkeypatch):
-    """As compiled: the tile, the parts or the chunks hold the row, or the kernel goes through it in steps."""
+def test_every_width_has_a_launch(itemsize, adjacent, backward, monkeypatch):
+    """As compiled: the tile or the parts hold the row, or the kernel goes through it in steps."""
     monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
     for n_cols in sorted({max(2**k + d, 1) for k in range(31) for d in (-1, 0, 1)} - {2**30 + 1}):
-        how = module.launch(n_cols, itemsize, adjacent, backward, words)
+        how = module.launch(n_cols, itemsize, adjacent, backward)
         stepping = how.kernel in (module.online_softmax_kernel, module.wide_softmax_backward_kernel)
-        assert stepping or max(how.parts, how.chunks, 1) * how.BLOCK_SIZE >= n_cols
-        assert words or not how.chunks
+        assert stepping or max(how.parts, 1) * how.BLOCK_SIZE >= n_cols
         assert all(n & (n - 1) == 0 for n in (how.ROWS, how.BLOCK_SIZE, how.options["num_warps"]))
         assert how.parts <= module.MAX_PARTS and how.ROWS * how.BLOCK_SIZE * max(itemsize, 4) <= 4 * module.MAX_BLOCK
         assert adjacent or how.ROWS * itemsize >= 32
 
 
-def halves(*shape):
-    return torch.randn(shape).half()
-
-
-def at_two_bytes(n_rows, n_cols):
-    """Without a storage offset, at an address that is 2 more than a multiple of 4."""
-    return torch.frombuffer(bytearray(2 + 2 * n_rows * n_cols), dtype=torch.half, offset=2).view(n_rows, n_cols)
-
-
-WIDE = {  # 16-bit rows of 16385 to 32768 columns, their dim, and whether they lie in whole words
-    "narrowest": (lambda: halves(2, 16386), 1, True),
-    "widest": (lambda: halves(2, 32768), 1, True),
-    "vector": (lambda: halves(20000), 0, True),
-    "every-second-row": (lambda: halves(4, 16386)[::2], 1, True),
-    "even-offset": (lambda: halves(2, 16388)[:, 2:], 1, True),
-    "transposed": (lambda: halves(2, 16386).t(), 0, True),
-    "two-strides": (lambda: halves(2, 3, 16388)[:, :2, 2:], 2, True),
-    "expanded": (lambda: halves(1, 16386).expand(3, 16386), 1, True),
-    "one-row-of-an-odd-stride": (lambda: halves(2, 16387)[:1, :16386], 1, True),
-    "odd-width": (lambda: halves(2, 16388)[:, :16387], 1, False),
-    "odd-vector": (lambda: halves(16387), 0, False),
-    "odd-offset": (lambda: halves(2, 16388)[:, 1:16387], 1, False),
-    "odd-address": (lambda: at_two_bytes(2, 16386), 1, False),
-    "odd-stride": (lambda: halves(2, 16387)[:, :16386], 1, False),
-    "odd-outer-stride": (lambda: halves(100_000).as_strided((2, 2, 16386), (32775, 16388, 1)), 2, False),
-    "every-other": (lambda: halves(2, 32772)[:, ::2], 1, False),
-    "first-dim": (lambda: halves(16386, 2), 0, False),
-    "too-narrow": (lambda: halves(2, 16384), 1, False),
-    "too-wide": (lambda: halves(2, 32770), 1, False),
-    "fp32": (lambda: torch.randn(2, 16386), 1, False),
-}
-
-
-def kernels_of(monkeypatch):
-    """The list that each call appends its kernel to."""
-    seen, plan = [], module.plan
-
-    def noting(*args):
-        planned = plan(*args)
-        seen.append(planned[0].kernel)
-        return planned
-
-    monkeypatch.setattr(module, "plan", noting)
-    return seen
-
-
-@pytest.mark.parametrize("layout", WIDE)
-def test_packed_only_where_rows_are_whole_words(layout, monkeypatch):
-    """Else a GPU would stop at an address that is no multiple of 4, or a neighbour's element be taken along."""
-    make, dim, packed = WIDE[layout]
-    seen, x = kernels_of(monkeypatch), make()
-    torch.testing.assert_close(softmax(x, dim), torch.softmax(x, dim))
-    assert [kernel is module.packed_softmax_kernel for kernel in seen] == [packed]
-
-
-def test_packed_is_decided_by_address_in_every_call(monkeypatch):
-    """Plans are kept by shape and strides, which these share."""
-    seen, x = kernels_of(monkeypatch), halves(2, 16390)
-    for offset in (0, 1, 2, 3, 0):
-        softmax(x[:, offset : offset + 16386])
-    assert [kernel is module.packed_softmax_kernel for kernel in seen] == [True, False, True, False, True]
-
-
-def test_packed_bfloat16(monkeypatch):
-    """The wrapper refuses bf16 in the interpreter, which truncates it; its words and its -inf show even so."""
-    monkeypatch.setattr(module.checks, "tensors", lambda *args, **more: None)
-    x = (3 * torch.randn(2, 20002)).bfloat16()
-    x[0, 1::2] = -torch.inf
-    seen = kernels_of(monkeypatch)
-    torch.testing.assert_close(softmax(x), torch.softmax(x, 1))
-    assert seen == [module.packed_softmax_kernel]
-
-
-@pytest.mark.parametrize("n_cols", [16385, 16387, 32767, 32768])
-def test_16_bit_rows_that_are_not_whole_words(n_cols, monkeypatch):
-    assert module.launch(n_cols, 2).kernel is module.online_softmax_kernel  # the interpreter's programs cannot wait
+@pytest.mark.parametrize("n_cols", [16385, 16386, 20000, 32767, 32768])
+def test_wide_16_bit_rows(n_cols, monkeypatch):
+    """No tile holds them: split on a GPU, and online in the interpreter, whose programs cannot wait."""
+    assert module.launch(n_cols, 2).kernel is module.online_softmax_kernel
     monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
-    how = module.launch(n_cols, 2)
-    assert how.kernel is module.split_softmax_kernel and how.parts == 2
+    assert module.launch(n_cols, 2).kernel is module.split_softmax_kernel
+
+
+@pytest.mark.parametrize(
+    "n_cols, itemsize, part, parts",
+    [
+        (16385, 2, 8192, 3), (20000, 2, 8192, 3), (24576, 2, 8192, 3), (24577, 2, 16384, 2), (32768, 2, 16384, 2),
+        (122880, 2, 8192, 15), (122881, 2, 16384, 8), (131072, 2, 16384, 8), (131073, 2, 16384, 9), (200000, 2, 16384, 13),
+        (262144, 2, 16384, 16), (32769, 4, 8192, 5), (40000, 4, 8192, 5), (49152, 4, 16384, 3), (131072, 4, 16384, 8),
+        (262144, 4, 16384, 16),
+    ],
+)  # fmt: skip
+def test_parts(n_cols, itemsize, part, parts, monkeypatch):
+    """The larger part where it leaves no more columns empty than the smaller one, or where the row has too many of those."""
+    monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
+    how = module.launch(n_cols, itemsize)
+    assert (how.kernel, how.BLOCK_SIZE, how.parts) == (module.split_softmax_kernel, part, parts)
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_parts_backward(itemsize, monkeypatch):
+    monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
+    for n_cols in (32769, 40000, 49152, 65536, 131072):
+        how = module.launch(n_cols, itemsize, backward=True)
+        assert (how.kernel, how.BLOCK_SIZE) == (module.split_softmax_backward_kernel, 8192)
+        assert how.parts == -(-n_cols // 8192)
+
+
+def test_not_in_parts(monkeypatch):
+    """Too wide for the programs that may wait for each other, and fp64, of which a word holds no two numbers."""
+    monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
+    for n_cols, itemsize in ((262145, 2), (262145, 4), (131072, 8)):
+        assert module.launch(n_cols, itemsize).kernel is module.online_softmax_kernel
+    for n_cols, itemsize in ((131073, 2), (131073, 4), (131072, 8)):
+        assert module.launch(n_cols, itemsize, backward=True).kernel is module.wide_softmax_backward_kernel
 
 
 def test_a_single_axis_of_rows_is_the_outer_one():
@@ -158,7 +117,7 @@ def test_a_single_axis_of_rows_is_the_outer_one():
     for x, grid, strides, n_inner in (
         (one, 6, [(2000, 0, 1)], 1), (one[0], 1, [(0, 0, 1)], 1), (one[:, :100], 1, [(0, 2000, 1)], 6), (two, 18, [(20000, 8000, 1)], 3),
     ):  # fmt: skip
-        how, *planned = module.plan(x.dim() - 1, x.dtype, False, True, x.shape, x.stride())
+        how, *planned = module.plan(x.dim() - 1, x.dtype, False, x.shape, x.stride())
         assert planned == [grid, strides, n_inner, x.shape[-1]]
 
 

@@ -184,8 +184,8 @@ _attn_fwd = types.SimpleNamespace(configs=list(range(20)), cache={"what an impor
 
 
 def attention(q, k, v, causal, sm_scale, warp_specialize):
-    assert sm_scale == q.shape[-1] ** -0.5
-    key = (q.shape, causal, warp_specialize)
+    assert sm_scale == q.shape[-1] ** -0.5 and warp_specialize is False
+    key = (q.shape, causal)
     calls.append((_attn_fwd.cache, key, list(_attn_fwd.configs)))
     _attn_fwd.cache[key] = "tuned"
     if q.shape[2] in REFUSED:
@@ -242,11 +242,12 @@ def test_a_tutorial_that_is_not_there(dry, fa4):
 def test_the_tutorial_is_timed(tutorial):
     figures = attention_packages.measure()
     assert json.loads(json.dumps(figures)) == figures and all(map(KEY.fullmatch, figures))
-    some = {"tutorial_tflops_16_d64": "TFLOP/s", "tutorial_ms_32_d64_causal": "ms", "tutorial_ws_tflops_32_d64": "TFLOP/s",
-            "plain_over_tutorial_mean": "倍", "plain_over_tutorial_ws_least": "倍", "sdpa_cudnn_ms_16_d64": "ms",
+    some = {"tutorial_tflops_16_d64": "TFLOP/s", "tutorial_ms_32_d64_causal": "ms",
+            "plain_over_tutorial_mean": "倍", "plain_over_tutorial_least": "倍", "sdpa_cudnn_ms_16_d64": "ms",
             "ours_tflops_32_d64": "TFLOP/s", "tutorial_sha256": ""}  # fmt: skip
     assert {key: figures[key]["unit"] for key in some} == some
-    assert figures["plain_over_tutorial_shapes"]["value"] == 4 and figures["plain_over_tutorial_ws_shapes"]["value"] == 2
+    assert figures["plain_over_tutorial_shapes"]["value"] == 4
+    assert not any("_ws" in key for key in figures)
     assert re.fullmatch("[0-9a-f]{12}", figures["tutorial_sha256"]["value"])
     assert figures["absent"]["value"].startswith("fa4: ") and "；" not in figures["absent"]["value"]
 
@@ -254,9 +255,9 @@ def test_the_tutorial_is_timed(tutorial):
 def test_the_tutorial_is_tuned_for_every_shape(tutorial):
     attention_packages.measure()
     keys = {key for _, key, _ in tutorial.calls}
-    assert len(keys) == 6 < len(tutorial.calls)  # S, causal; warp specialisation without a mask alone
+    assert len(keys) == 4 < len(tutorial.calls)  # S, causal
     assert all(list(cache) == [key] for cache, key, _ in tutorial.calls), "tuned for another shape"
-    assert len({id(cache) for cache, _, _ in tutorial.calls}) == 6
+    assert len({id(cache) for cache, _, _ in tutorial.calls}) == 4
 
 
 def test_the_package_is_timed_at_the_longest_shapes(fa4):
@@ -269,8 +270,8 @@ def test_the_package_is_timed_at_the_longest_shapes(fa4):
 def test_a_package_that_fails_is_noted(tutorial):
     tutorial.REFUSED = (16,)
     figures = attention_packages.measure()
-    for peer, causal in (("tutorial", False), ("tutorial", True), ("tutorial_ws", False)):
-        assert f"{peer} Shape(S=16, d=64, causal={causal}, dtype='fp16'): no room in shared memory" in figures["absent"]["value"]
+    for causal in (False, True):
+        assert f"tutorial Shape(S=16, d=64, causal={causal}, dtype='fp16'): no room in shared memory" in figures["absent"]["value"]
     assert "S=32" not in figures["absent"]["value"] and figures["plain_over_tutorial_shapes"]["value"] == 2
     assert "ours_ms_16_d64" in figures and "tutorial_ms_16_d64" not in figures
 
@@ -301,6 +302,5 @@ def test_every_configuration_is_compiled_once(tutorial):
     for start in range(attention_packages.WORKERS):
         tutorial._attn_fwd.configs = configs
         attention_packages.compile_tutorial(start)
-    seen = [(shape[-1], causal, specialised, *met) for _, (shape, causal, specialised), met in tutorial.calls]
-    modes = [(False, False), (True, False), (False, True)]
-    assert sorted(seen) == sorted((d, *mode, config) for d in benchmarks.HEAD_DIMS for mode in modes for config in configs)
+    seen = [(shape[-1], causal, *met) for _, (shape, causal), met in tutorial.calls]
+    assert sorted(seen) == sorted((d, causal, config) for d in benchmarks.HEAD_DIMS for causal in (False, True) for config in configs)
