@@ -65,7 +65,7 @@ def write(parent: etree.Element, ledger: dict) -> None:
     _notebooks(parent, verification.get("notebooks", []))
     _demos(parent, verification.get("demos", []))
     _kernels(parent, verification.get("kernels", []), ledger.get("compiled"))
-    _evidence(parent, ledger.get("evidence", {}))
+    _evidence(parent, ledger.get("evidence", {}), ledger.get("unrecorded", []))
 
 
 # --- sections --------------------------------------------------------------------------------------------------------
@@ -138,10 +138,12 @@ def _kernels(parent: etree.Element, kernels: list[dict], page: str | None) -> No
         paragraph(parent, "每个内核编译成的 TTIR、TTGIR 和 PTX：").append(link(f"/{page}", "编译透视"))
 
 
-def _evidence(parent: etree.Element, evidence: dict[str, dict]) -> None:
+def _evidence(parent: etree.Element, evidence: dict[str, dict], unrecorded: list[str]) -> None:
     heading(parent, "记录文件")
     if not evidence:
         paragraph(parent, "还没有记录文件。")
+    if unrecorded:
+        paragraph(parent, f"○ 未执行 / NOT EXECUTED：{'、'.join(unrecorded)}。在有 NVIDIA GPU 的机器上用 make record 录下。")
     for name, data in sorted(evidence.items()):
         heading(parent, f"{name}.json", level=3).set("id", anchor(name))
         environment = data.get("environment") or {}

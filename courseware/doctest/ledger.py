@@ -26,7 +26,7 @@ from courseware.project import Project
 
 FORMAT = 1  # of a run's record; another number has everything run again
 NOT_RUN = "先改好一起列出的其他错误；没有的话，看执行器的输出（mkdocs build -v）"
-EMPTY = {"verification": {}, "chains": {}, "compiled": "", "demos": {}, "evidence": {}}
+EMPTY = {"verification": {}, "chains": {}, "compiled": "", "demos": {}, "evidence": {}, "unrecorded": []}
 
 
 def write(path: Path, data: object) -> None:
@@ -177,6 +177,7 @@ def assemble(project: Project, runs: Runs) -> dict:
         "compiled": next((project.page_name(page.path) for page in project.pages if shows(page, COMPILED)), ""),
         "demos": {name: run for name, run in demos.items() if run},
         "evidence": {name: _figures(project, name, data) for name, data in recorded.items()},
+        "unrecorded": [name for name in evidence.benchmarks(project) if name not in recorded],
     }
 
 

@@ -270,6 +270,16 @@ def test_recorded_cuda_blocks(course, changed, status):
     assert (block["status"], block["output"], block["environment"]) == (status, "NVIDIA H200\n", environment)
 
 
+def test_benchmarks_without_a_record_are_named(course):
+    for name in ("__init__", "__main__", "benchmarks/__init__", "benchmarks/__main__", "benchmarks/fuzz", "benchmarks/speed"):
+        course.write(f"kernels/{name}.py", "def measure():\n    return {}\n")
+    course.page("# 题")
+    assert ledger(course)[0]["unrecorded"] == ["fuzz", "speed"]
+    environment = {"device": "NVIDIA H200", "date": "2026-01-01"}
+    course.write("docs/evidence/fuzz.json", json.dumps(EVIDENCE | {"environment": environment}))
+    assert ledger(course)[0]["unrecorded"] == ["speed"]
+
+
 def test_demo_data_comes_from_its_function(course):
     course.write("snippets/one.py", "def frame(n):\n    return {'n': n, 'twice': 2 * n}\n")
     course.write("docs/assets/demos/one.html.j2", '{# data: snippets.one.frame {"n": 4} #}\n{{ twice }}')

@@ -49,6 +49,7 @@ LEDGER = {
             },
         }
     },
+    "unrecorded": ["fuzz", "speed"],
 }
 
 
@@ -130,6 +131,12 @@ def test_links_are_for_mkdocs_to_check(report):
     assert report.select_one("#evidence-h200").name == "h3"
 
 
+def test_groups_without_a_record_are_named(report, render):
+    assert "未执行 / NOT EXECUTED：fuzz、speed。" in report.text
+    render.ledger(**LEDGER | {"unrecorded": []})
+    assert "NOT EXECUTED：" not in render.soup("[VERIFICATION]").text
+
+
 def test_a_status_is_a_word_with_its_state(report):
     cells = report.select("td[data-status]")
     assert cells and all(cell.text.strip() for cell in cells)
@@ -140,7 +147,8 @@ def test_each_table_scrolls_under_its_caption(report):
 
 
 def test_text_around_stays(report):
-    assert [p.text for p in report.find_all("p", recursive=False)] == ["前文", "后文"]
+    before, *own, after = [p.text for p in report.find_all("p", recursive=False)]
+    assert (before, after) == ("前文", "后文") and len(own) == 1
 
 
 def test_empty_ledger_says_so(render):
