@@ -1,7 +1,7 @@
 // HBM traffic and memory of attention, naive against fused: memory's ratio grows with S, traffic's does not.
 // compute = snippets.io_model_frame.frame
 
-import { choice, comma, integer, kib, LENGTHS, number, powerOfTwo, si, sig } from "./lib/model.js";
+import { choice, comma, integer, kib, LENGTHS, powerOfTwo, si, sig } from "./lib/model.js";
 import { fill, logScale, mark, paint, unit } from "./lib/element.js";
 
 const SINGLE = 3; // turns of the fused kernel that are told one by one
@@ -133,14 +133,23 @@ export function say(view) {
   return view.ratio < 1 ? `${end}SRAM 太小或 d 太大：本模型下融合反而多搬。` : end;
 }
 
+// --- the challenge: how many times the ratio grows from one length to the longest ---
+
+const START = LENGTHS.indexOf(4096);
+const TOLERANCE = 0.1; // of the truth, either way
+const growth = (curve) => curve.at(-1).ratio / curve[START].ratio;
+const trim = (value) => sig(value).replace(".000", "");
+
+/** Times that a place of the slider, a power of two, stands for: the two digits that are shown. */
+const factor = (place) => Number((2 ** place).toPrecision(2));
+
+/** `guess`: the slider's place. */
 export function challenge(inputs, guess) {
   const { curve, ratio_limit } = compute(frameInputs(inputs));
-  const [from, to] = [curve[5], curve.at(-1)];
-  const truth = to.ratio / from.ratio;
-  const nearest = [1, 2, 6, 32].reduce((best, one) => (Math.abs(Math.log(one / truth)) < Math.abs(Math.log(best / truth)) ? one : best));
+  const [from, to, truth, guessed] = [curve[START], curve.at(-1), growth(curve), factor(guess)];
   return {
-    right: number(guess) === nearest,
-    text: `由 ${sig(from.ratio)} 到 ${sig(to.ratio)}，是 ${sig(truth)} 倍；再长也趋于 ${trim(ratio_limit)}。同一段里显存之比由 ${sig(from.memory_ratio)} 涨到 ${sig(to.memory_ratio)}：省显存和省流量是两件事。`,
+    right: Math.abs(guessed - truth) <= TOLERANCE * truth, truth,
+    text: `你猜 ×${sig(guessed, 2)}，实际 ×${sig(truth)}：由 ${sig(from.ratio)} 到 ${sig(to.ratio)}，再长也趋于 ${trim(ratio_limit)}。同一段里显存之比由 ${sig(from.memory_ratio)} 涨到 ${sig(to.memory_ratio)}：省显存和省流量是两件事。`,
   };
 }
 
@@ -148,10 +157,12 @@ export function challenge(inputs, guess) {
 
 const [LEFT, RIGHT, UP, DOWN] = [46, 296, 14, 176];
 const px = logScale(LENGTHS[0], LENGTHS.at(-1), LEFT, RIGHT);
-const trim = (value) => sig(value).replace(".000", "");
+const DIAMOND = "m0 -6l6 6l-6 6l-6 -6z";
+const RING = "m-7.5 0a7.5 7.5 0 1 0 15 0a7.5 7.5 0 1 0 -15 0";
+const KEY = [224, 150, 167]; // left, and the two lines, where no curve comes
 const percent = (value) => `${Math.round(value * 1e3) / 1e3}%`;
 
-export function draw(root, view) {
+export function draw(root, view, { verdict }) {
   const { S, d, dtype_bytes, heads, naive, fused, ratio: times, ratio_limit, curve, limit_bytes, t, T_c } = view;
   const slider = root.querySelector(".io-axis");
   slider.value = Math.log2(S);
@@ -169,8 +180,9 @@ export function draw(root, view) {
     return [{ x: percent(x), width: percent(r / scale) }, { x: percent(x + r / scale), width: percent(w / scale) }];
   });
 
-  const floor = Math.floor(Math.log10(curve[0].fused_bytes));
-  const ceil = Math.ceil(Math.log10(curve.at(-1).naive_bytes));
+  const both = ({ naive_bytes, fused_bytes }) => [naive_bytes, fused_bytes].map(Math.log10);
+  const floor = Math.floor(Math.min(...both(curve[0])));
+  const ceil = Math.ceil(Math.max(...both(curve.at(-1))));
   const py = logScale(10 ** floor, 10 ** ceil, DOWN, UP);
   const at = (one, form) => `M${px(one.S)} ${py(one[`${form}_bytes`])}`;
   const line = (form) => curve.map((one) => at(one, form)).join("").replaceAll("M", "L").replace("L", "M");
@@ -180,7 +192,12 @@ export function draw(root, view) {
   const decades = Array.from({ length: ceil - floor + 1 }, (_, k) => 10 ** (floor + k));
   const rules = (list) => list.map((one) => `M${LEFT} ${py(one)}H${RIGHT}`).join("");
   const named = decades.filter((one) => Math.log10(one) % 3 === 0);
-  const [mark_at, x, early] = [curve.at(-4), px(S), px(S) < 120];
+  const [x, early, fewer] = [px(S), px(S) < 120, ratio_limit >= 1];
+  const above = curve.at(S === 8192 || S === 16384 ? -6 : -4); // clear of the words at S
+  const label = (form, up) => {
+    const [one, by, down, end] = up ? [above, -8, -6, "end"] : [curve.at(-6), 8, 14, "start"];
+    return { x: unit(px(one.S) + by), y: unit(py(one[`${form}_bytes`]) + down), "text-anchor": end };
+  };
   const limit = si(limit_bytes).replace(/\.0+ /, " ");
   fill(root, "scale", named.map((one) => `<text x="${LEFT - 5}" y="${unit(py(one) + 4)}" text-anchor="end">${si(one).replace(".000", "")}</text>`).join(""));
   paint(root, {
@@ -190,7 +207,7 @@ export function draw(root, view) {
     grid: [rules(decades), rules(named)], line: [line("naive"), line("fused")],
     dots: [dots("fused", curve), dots("naive", curve.filter(held)), dots("naive", curve.filter((one) => !held(one)), "m-4 -4l8 8m0 -8l-8 8")],
     gap: `M${x} ${py(naive.total_bytes)}V${py(fused.total_bytes)}`,
-    label: [{ y: unit(py(mark_at.naive_bytes) - 6) }, { y: unit(py(mark_at.fused_bytes) + 14) }],
+    label: [label("naive", fewer), label("fused", !fewer)],
     times: {
       x: early ? Math.max(unit(x - 2), LEFT + 4) : unit(x + 2), "text-anchor": early ? "start" : "end", text: `${sig(times)} 倍`,
       y: unit(Math.min(py(naive.total_bytes), py(fused.total_bytes)) - 10),
@@ -203,4 +220,30 @@ export function draw(root, view) {
   });
   mark(root, ".io-pass__name", "io-pass__name--now", (k) => k === Math.min(t, 3));
   mark(root, "[data-part=curve] tr", "demo-table__now", (k) => curve[k].S === S);
+  challenged(root, curve, py, verdict);
+}
+
+/** The slider of the guess tells its value. Checked, the guess is drawn as the fused line that it would need, beside the
+ * true one, until the guess or the truth changes. */
+function challenged(root, curve, py, verdict) {
+  const form = root.querySelector("[data-challenge]");
+  const [{ guess }, from, to] = [form.elements, curve[START], curve.at(-1)];
+  const show = (checked) => {
+    const guessed = factor(guess.value);
+    const words = `×${sig(guessed, 2)}`;
+    guess.setAttribute("aria-valuetext", words);
+    const [start, y, naive] = [`M${px(from.S)} ${py(from.fused_bytes)}`, py(to.naive_bytes / (from.ratio * guessed)), py(to.naive_bytes)];
+    const marks = (shape, at, line) => `M${RIGHT} ${at}${shape}M${KEY[0]} ${line - 3.6}${shape}`;
+    paint(root, {
+      guessed: words, guess: checked && [`${start}L${RIGHT} ${y}M${RIGHT} ${naive}V${y}`, marks(DIAMOND, y, KEY[1])],
+      truth: checked && marks(RING, py(to.fused_bytes), KEY[2]),
+      answer: checked ? [`你猜 ${words}`, `实际 ×${sig(growth(curve))}`] : "",
+    });
+  };
+  const changed = () => guess.dispatchEvent(new Event("input", { bubbles: true }));
+  guess.oninput = () => show();
+  form.querySelector("button").onclick = changed; // an untouched slider is a guess, too
+  form.onsubmit = () => show(true);
+  show(verdict);
+  if (verdict && verdict.truth !== growth(curve)) changed(); // an example with another truth: asked anew
 }

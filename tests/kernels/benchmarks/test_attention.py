@@ -229,7 +229,7 @@ def test_packages_that_are_not_there(dry):
     dry.setattr(benchmarks.Shape, "draw", lambda shape, n: pytest.fail("drawn"))
     figures = attention_packages.measure()
     assert list(figures) == ["absent"]
-    assert re.match("tutorial: TRITON_TUTORIAL 没有给出.*；fa4: .*flash_attn", figures["absent"]["value"])
+    assert re.match("tutorial: TRITON_TUTORIAL 没有给出.*；fa4: .*flash-attn-4", figures["absent"]["value"])
 
 
 def test_a_tutorial_that_is_not_there(dry, fa4):
@@ -260,11 +260,19 @@ def test_the_tutorial_is_tuned_for_every_shape(tutorial):
     assert len({id(cache) for cache, _, _ in tutorial.calls}) == 4
 
 
-def test_the_package_is_timed_at_the_longest_shapes(fa4):
+def test_the_package_is_timed(fa4):
     figures = attention_packages.measure()
-    assert set(fa4) == {((2, 32, 4, 64), False), ((2, 32, 4, 64), True)}
-    assert figures["fa4_version"]["value"] == "4.0.1" and figures["ours_over_fa4_shapes"]["value"] == 2
+    assert set(fa4) == {((64 // S, S, 4, 64), causal) for S in (16, 32) for causal in (False, True)}
+    assert figures["fa4_version"]["value"] == "4.0.1" and figures["ours_over_fa4_shapes"]["value"] == 4
     assert {"fa4_tflops_32_d64_causal", "ours_over_fa4_mean", "ours_ms_16_d64"} <= figures.keys()
+    assert figures["absent"]["value"].startswith("tutorial: ")
+
+
+def test_a_tutorial_whose_imports_are_missing(dry, tmp_path):
+    path = tmp_path / "06-fused-attention.py"
+    path.write_text("import a_package_that_is_not_there")
+    dry.setenv(attention_packages.TUTORIAL, str(path))
+    assert "tutorial: No module named 'a_package_that_is_not_there'" in attention_packages.measure()["absent"]["value"]
 
 
 def test_a_package_that_fails_is_noted(tutorial):
@@ -289,6 +297,12 @@ def test_a_wrong_package_is_not_timed(tutorial):
         attention_packages.measure()
 
 
+def test_a_lot_that_takes_too_long_is_left_to_the_timing(monkeypatch):
+    too_long = attention_packages.subprocess.TimeoutExpired("python", 240)
+    monkeypatch.setattr(attention_packages.subprocess, "run", lambda *_, **__: raising(too_long)())
+    attention_packages.prepare()
+
+
 def test_the_tutorial_is_compiled_in_lots(monkeypatch):
     commands = []
     monkeypatch.setattr(attention_packages.subprocess, "run", lambda command, **_: commands.append(command))
@@ -302,5 +316,5 @@ def test_every_configuration_is_compiled_once(tutorial):
     for start in range(attention_packages.WORKERS):
         tutorial._attn_fwd.configs = configs
         attention_packages.compile_tutorial(start)
-    seen = [(shape[-1], causal, *met) for _, (shape, causal), met in tutorial.calls]
-    assert sorted(seen) == sorted((d, causal, config) for d in benchmarks.HEAD_DIMS for causal in (False, True) for config in configs)
+    seen = [(shape[2], causal, *met) for _, (shape, causal), met in tutorial.calls]
+    assert sorted(seen) == sorted((shape.S, shape.causal, config) for shape in attention_packages.SHAPES for config in configs)
