@@ -17,6 +17,7 @@ from markdown.blockprocessors import BlockProcessor
 from markdown.util import AtomicString
 
 from courseware.dialect.code import BADGES, day, seconds
+from courseware.dialect.code import STATUSES as SPOKEN
 from courseware.dialect.mathml import Converter, MathError, math_ranges, plain
 from courseware.dialect.values import anchor, number, quantiles
 from courseware.page import VALUE
@@ -143,7 +144,7 @@ def _evidence(parent: etree.Element, evidence: dict[str, dict], unrecorded: list
     if not evidence:
         paragraph(parent, "还没有记录文件。")
     if unrecorded:
-        paragraph(parent, f"○ 未执行 / NOT EXECUTED：{'、'.join(unrecorded)}。在有 NVIDIA GPU 的机器上用 make record 录下。")
+        paragraph(parent, f"{SPOKEN['not-executed']}：{'、'.join(unrecorded)}。在有 NVIDIA GPU 的机器上用 make record 录下。")
     for name, data in sorted(evidence.items()):
         heading(parent, f"{name}.json", level=3).set("id", anchor(name))
         environment = data.get("environment") or {}
