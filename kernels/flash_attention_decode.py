@@ -13,7 +13,7 @@ CUDA graph:
 - 32, 2, 3, 4: 1929 / 3320 / 4186 / 4504. 64, 8, 6, 1: 2073 / 3369 / 3968 / 4177. 256, 8, 1, 1: 1990 / 2955 / 3517 / 3776.
 - twice as many programs as run at once (64, 4, 3, 4): 1887 at B = 1, 8192 and 4012 at B = 16, 131072.
 cuDNN in the same run: 2054 / 3548 / 4344 / 4574.
-By events with cold L2, as the record is taken, B = 16, 32768 keys: kept 4607, as cuDNN; 64, 4, 6 4522; 128, 8, 3 4589;
+By events with cold L2, in another run than docs/evidence, B = 16, 32768 keys: kept 4607, as cuDNN; 64, 4, 6 4522; 128, 8, 3 4589;
 halves of the keys by 64, 4, 3 4515; 33 parts each 4387.
 Not covered: more query rows a key-value head than MAX_ROWS, short keys: the other kernels take them.
 """

@@ -48,7 +48,6 @@ HEAD_DIMS = (64, 128, 256)
 ROWS = 64  # query rows of a consumer: what the four warps of one wgmma cover
 ALIGNMENT = 16  # bytes, of what TMA reads: base addresses and strides
 LN2 = gl.constexpr(math.log(2))
-synchronise = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # of a partition's warps; Triton 3.7, 3.6
 
 
 # --8<-- [start:schedule]

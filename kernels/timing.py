@@ -1,8 +1,8 @@
 """How the recorded figures are timed: medians of many runs by device events, cold L2, warm-up and compilation kept out.
 
 Times are in ms unless a name says otherwise; MB and GB are powers of ten. Peers are timed by `interleaved_ms`: in turns,
-and with work queued before each call, so that the device never waits for the host; what a launch costs the host is a
-figure of its own, `launch_us`. `median_ms` is Triton's `do_bench`. A CUDA graph replays launches without the host; nothing
+and with work queued before each call, so that the device need not wait for the host, unless a launch takes longer than
+that work; what a launch costs the host is a figure of its own, `launch_us`. `median_ms` is Triton's `do_bench`. A CUDA graph replays launches without the host; nothing
 flushes L2 there, so callers rotate among several sets of tensors.
 torch and triton are imported where they are used: the formulas here are plain Python.
 """

@@ -15,11 +15,11 @@ from pathlib import Path
 
 TOOLS = ("memcheck", "racecheck", "synccheck")
 OLDEST = (2026, 1)  # of racecheck
-SHAPES = (  # attention's D, S_q, S_kv, causal; on Hopper the first four go to its own kernels
-    (64, 130, 77, False), (128, 129, 200, True), (64, 300, 300, True), (256, 65, 66, True),
+SHAPES = (  # attention's D, S_q, S_kv, causal; on Hopper the first five go to its own kernels
+    (64, 130, 77, False), (128, 129, 200, True), (64, 300, 300, True), (256, 65, 66, True), (128, 130, 420, False),
     (40, 130, 77, False), (80, 129, 200, True), (200, 65, 66, True), (80, 1, 3000, False),
 )  # fmt: skip
-ROWS = ((781, "float32"), (20_000, "float16"), (20_000, "float32"), (100_000, "bfloat16"), (300_000, "float32"))  # softmax's
+ROWS = ((781, "float32"), (20_000, "float16"), (20_000, "float32"), (100_000, "bfloat16"), (600_000, "float32"))  # softmax's
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: (?P<errors>\d+) error|RACECHECK SUMMARY: (?P<hazards>\d+) hazard)")
 REPORTED = re.compile(r"Race reported between \w+ access at (\w+)\+")
 VERSION = re.compile(r"Version (\d+)\.(\d+)[.\d]*")
@@ -27,7 +27,7 @@ SECONDS = 150
 
 
 def program():
-    """(path, version) of compute-sanitizer, version a tuple as (2026, 4). OSError: it is missing or does not start."""
+    """(path, version) of compute-sanitizer, version a tuple as (2026, 4). OSError: it is missing or gives no version."""
     path = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not Path(path).exists():
         raise FileNotFoundError("没有 compute-sanitizer；请装 nvidia-cuda-sanitizer-api，并把它的 bin 放到 PATH 最前面")
@@ -88,6 +88,7 @@ def sample():
     """How many calls: attention forward and backward, softmax from narrow to wide, vector add."""
     import torch
 
+    from kernels import flash_attention_hopper, flash_attention_hopper_backward
     from kernels.flash_attention import flash_attention
     from kernels.softmax import softmax
     from kernels.vector_add import add
@@ -97,10 +98,17 @@ def sample():
     def draw(*size, dtype=torch.float16):
         return torch.randn(size, device="cuda", dtype=dtype, requires_grad=True)
 
-    for D, S_q, S_kv, causal in SHAPES:
+    def attend(D, S_q, S_kv, causal):
         q, k, v = draw(1, 4, S_q, D), draw(1, 2, S_kv, D), draw(1, 2, S_kv, D)
         o = flash_attention(q, k, v, causal=causal)
         torch.autograd.grad(o, (q, k, v), torch.randn_like(o))
+
+    for shape in SHAPES:
+        attend(*shape)
+    for module in (flash_attention_hopper, flash_attention_hopper_backward):  # one program takes all tiles in turn
+        module.multiprocessors = lambda x: 1
+    for shape in SHAPES[:5]:
+        attend(*shape)
     for columns, dtype in ROWS:
         x = draw(3, columns, dtype=getattr(torch, dtype))
         y = softmax(x)
@@ -108,7 +116,7 @@ def sample():
     with torch.no_grad():
         add(draw(1025), draw(1025))
     torch.cuda.synchronize()
-    return 2 * (len(SHAPES) + len(ROWS)) + 1
+    return 2 * (len(SHAPES) + 5 + len(ROWS)) + 1
 
 
 if __name__ == "__main__":

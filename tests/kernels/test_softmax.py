@@ -82,7 +82,7 @@ def test_wide_16_bit_rows(n_cols, monkeypatch):
     [
         (16385, 2, 8192, 3), (20000, 2, 8192, 3), (24576, 2, 8192, 3), (24577, 2, 16384, 2), (32768, 2, 16384, 2),
         (122880, 2, 8192, 15), (122881, 2, 16384, 8), (131072, 2, 16384, 8), (131073, 2, 16384, 9), (200000, 2, 16384, 13),
-        (262144, 2, 16384, 16), (32769, 4, 8192, 5), (40000, 4, 8192, 5), (49152, 4, 16384, 3), (131072, 4, 16384, 8),
+        (262144, 2, 16384, 16), (524288, 2, 16384, 32), (32769, 4, 8192, 5), (40000, 4, 8192, 5), (49152, 4, 16384, 3), (131072, 4, 16384, 8),
         (262144, 4, 16384, 16),
     ],
 )  # fmt: skip
@@ -96,7 +96,7 @@ def test_parts(n_cols, itemsize, part, parts, monkeypatch):
 @pytest.mark.parametrize("itemsize", [2, 4])
 def test_parts_backward(itemsize, monkeypatch):
     monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
-    for n_cols in (32769, 40000, 49152, 65536, 131072):
+    for n_cols in (32769, 40000, 49152, 65536, 131072, 262144):
         how = module.launch(n_cols, itemsize, backward=True)
         assert (how.kernel, how.BLOCK_SIZE) == (module.split_softmax_backward_kernel, 8192)
         assert how.parts == -(-n_cols // 8192)
@@ -105,9 +105,9 @@ def test_parts_backward(itemsize, monkeypatch):
 def test_not_in_parts(monkeypatch):
     """Too wide for the programs that may wait for each other, and fp64, of which a word holds no two numbers."""
     monkeypatch.setattr(module.checks, "interpreted", lambda kernel: False)
-    for n_cols, itemsize in ((262145, 2), (262145, 4), (131072, 8)):
+    for n_cols, itemsize in ((524289, 2), (524289, 4), (131072, 8)):
         assert module.launch(n_cols, itemsize).kernel is module.online_softmax_kernel
-    for n_cols, itemsize in ((131073, 2), (131073, 4), (131072, 8)):
+    for n_cols, itemsize in ((262145, 2), (262145, 4), (131072, 8)):
         assert module.launch(n_cols, itemsize, backward=True).kernel is module.wide_softmax_backward_kernel
 
 
