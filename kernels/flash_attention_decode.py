@@ -3,7 +3,8 @@
 Algorithm: Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023), as in `snippets.split_kv`: each program takes one segment of
 one key-value head's keys for all query rows of the heads that share it, so keys and values are read once; a second
 kernel merges the segments by their log-sum-exp. One segment, where the heads alone fill the GPU, writes its output
-directly.
+directly. From sm_90 on the second kernel is launched while the first still runs, and waits on the device for its end
+(programmatic dependent launch).
 Accepts: what `kernels.flash_attention` takes, as far as `suits` says.
 Versions tried, on one H200, fp16, 32 query and 8 key-value heads, d 128, one row, GB/s of reading K and V at B = 1,
 8192 keys / B = 1, 32768 / B = 16, 8192 / B = 16, 131072; tile keys, warps, stages, programs a multiprocessor; from a
@@ -13,8 +14,11 @@ CUDA graph:
 - 32, 2, 3, 4: 1929 / 3320 / 4186 / 4504. 64, 8, 6, 1: 2073 / 3369 / 3968 / 4177. 256, 8, 1, 1: 1990 / 2955 / 3517 / 3776.
 - twice as many programs as run at once (64, 4, 3, 4): 1887 at B = 1, 8192 and 4012 at B = 16, 131072.
 cuDNN in the same run: 2054 / 3548 / 4344 / 4574.
-By events with cold L2, in another run than docs/evidence, B = 16, 32768 keys: kept 4607, as cuDNN; 64, 4, 6 4522; 128, 8, 3 4589;
-halves of the keys by 64, 4, 3 4515; 33 parts each 4387.
+By events with cold L2 in other runs, not docs/evidence's, GB/s:
+- B = 16, 32768 keys: kept 4607, as cuDNN; 64, 4, 6 4522; 128, 8, 3 4589. Each program from a tile of its own on 4607, from
+  the last tile back 4609, through pointers 4591 (one run). In 2, 4, 8, 33 parts 4526, 4541, 4510, 4364, kept 4597 (another).
+- the merge launched early, and not: B = 1, 8192 keys 2013, 1730; 32768 3471, 3347; 131072 4305, 4259; with the split kernel
+  saying when, at its start 1910, 3416, 4290, at its end 2009, 3472, 4310. From a CUDA graph no difference.
 Not covered: more query rows a key-value head than MAX_ROWS, short keys: the other kernels take them.
 """
 
@@ -24,7 +28,9 @@ from typing import NamedTuple
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_wait
 
+from kernels import checks
 from kernels.flash_attention_tiles import (
     capability, large_memory, load_tile, multiprocessors, operand, padded, use_descriptors,
 )
@@ -98,6 +104,7 @@ def split_kernel(
 def merge_kernel(
     part_ptr, part_lse_ptr, o_ptr, lse_ptr, strides_o, H_q, group, S_q, splits,
     D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_S: tl.constexpr,  # segments taken at a time
+    EARLY: tl.constexpr,  # launched before the split kernel has ended
 ):  # fmt: skip
     """One output row: the segments' rows weighted with their share of the sum, 2^(lse of the segment - largest lse)."""
     pid = tl.program_id(axis=0)
@@ -108,6 +115,8 @@ def merge_kernel(
 
     m_i, l_i = float("-inf"), 0.0
     acc = tl.zeros([BLOCK_D], tl.float32)
+    if EARLY:
+        gdc_wait()  # for the end of the split kernel: its results can be read from here on
     for start in range(0, splits, BLOCK_S):
         there = start + offs_s < splits
         at = row + (start + offs_s).to(tl.int64) * group * S_q
@@ -158,8 +167,10 @@ def forward(q, k, v, o, lse, causal, qk_scale):
         D=D, BLOCK_D=padded(D), ROWS=padded(group * S_q), CAUSAL=causal, ALONE=alone, TMA=tma, **blocks._asdict(),
     )  # fmt: skip
     if not alone:
+        early = not checks.interpreted(merge_kernel) and capability(q)[0] >= 9
         merge_kernel[(B * H_q * S_q,)](
-            part, part_lse, o, lse, o.stride()[:3], H_q, group, S_q, splits, D=D, BLOCK_D=padded(D), BLOCK_S=BLOCK_S,
+            part, part_lse, o, lse, o.stride()[:3], H_q, group, S_q, splits,
+            D=D, BLOCK_D=padded(D), BLOCK_S=BLOCK_S, EARLY=early, launch_pdl=early,
         )  # fmt: skip
 # --8<-- [end:wrapper]
 

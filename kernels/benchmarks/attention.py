@@ -25,7 +25,7 @@ LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 BF16_LENGTHS = BACKWARD_LENGTHS = LENGTHS[1:]
 HEAD_DIMS = (128, 64, 256)  # the first is not written in keys
 CHECKED = 3  # heads of a shape that are compared with the reference, spread over all
-WORKERS = 15  # processes of `prepare`
+WORKERS = 15  # processes that compile beforehand
 UNAVAILABLE = ("No available kernel", "No viable backend")
 
 
@@ -321,19 +321,25 @@ def agree(out, expected, what, factor=2):
 
 
 def prepare(direction):
-    """Compile FlexAttention for every shape of `forward` or `backward` into torch's cache, WORKERS processes at once."""
+    """Compile FlexAttention for every shape of `forward` or `backward` into torch's cache, several at once."""
     shapes = [shape for shape in forward_shapes() if shape.S > LENGTHS[0]] if direction == "forward" else backward_shapes()
-    lots = [shapes[start::WORKERS] for start in range(WORKERS)]
+    lots = [[tuple(shape) for shape in shapes[start::WORKERS]] for start in range(WORKERS)]
+    at_once(f"from kernels.benchmarks.attention import compile_flex; compile_flex({direction!r}, {lot})" for lot in lots if lot)
 
-    def compile_lot(lot):
-        named = f"{direction!r}, {[tuple(shape) for shape in lot]}"
-        source = f"from kernels.benchmarks.attention import compile_flex; compile_flex({named})"
+
+def at_once(sources):
+    """Run each Python source text in a process of its own, WORKERS at a time, 240 s at most.
+
+    They fill caches: what fails here fails again, and is told, when it is timed.
+    """
+
+    def run(source):
         root = Path(__file__).resolve().parents[2]
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run([sys.executable, "-c", source], cwd=root, timeout=240, check=False, capture_output=True)
 
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:  # what fails here fails again, and is told, when it is timed
-        list(pool.map(compile_lot, filter(None, lots)))
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(run, sources))
 
 
 def compile_flex(direction, shapes):

@@ -6,11 +6,14 @@ from kernels.benchmarks import SEED
 from kernels.benchmarks.attention import (
     agree, backward_peers, backward_shapes, compared, offered, prepare, reference_gradients, timed,
 )
-from kernels.timing import absent_note, at, need_gpu
+from kernels.timing import absent_note, at, figure, launch_us, need_gpu
 
 
 def measure():
-    """Backward alone, dq, dk and dv, fp16: ms and TFLOP/s of each peer; gradients checked by the criterion, factor 3."""
+    """Backward alone, dq, dk and dv, fp16: ms and TFLOP/s of each peer; gradients checked by the criterion, factor 3.
+
+    `..._launch_us`: what the host spends in a call of the shortest shape.
+    """
     import torch
 
     need_gpu()
@@ -32,6 +35,8 @@ def measure():
                     continue
                 for name, got, wanted in zip("qkv", found, expected, strict=True):
                     agree(got, wanted, f"{peer} d{name}", factor=3)
+                if shape == backward_shapes()[0]:
+                    figures[f"{peer}_launch_us"] = figure(launch_us(call), "µs")
                 calls[peer] = call
                 del found
         with at(f"attention_backward，{shape}"):

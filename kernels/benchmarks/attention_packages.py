@@ -6,20 +6,16 @@ its cache mixes with the others; the warp specialisation that it also offers is 
 flash-attn-4. Each is absent where it is not there.
 """
 
-import concurrent.futures
-import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
 import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 from kernels.benchmarks import SEED
 from kernels.benchmarks.attention import (
-    HEAD_DIMS, WORKERS, Shape, agree, compared, ours, plain, reference, sdpa_peers, timed,
+    HEAD_DIMS, WORKERS, Shape, agree, at_once, compared, ours, plain, reference, sdpa_peers, timed,
 )
 from kernels.timing import absent_note, at, figure, need_gpu
 
@@ -129,16 +125,9 @@ def tuned(module, shape):
 
 
 def prepare():
-    """Compile the tutorial's configurations into Triton's cache, WORKERS processes at once."""
-
-    def compile_lot(start):
-        source = f"from kernels.benchmarks.attention_packages import compile_tutorial; compile_tutorial({start})"
-        root = Path(__file__).resolve().parents[2]
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            subprocess.run([sys.executable, "-c", source], cwd=root, timeout=240, check=False, capture_output=True)
-
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:  # what fails here fails again, and is told, when it is timed
-        list(pool.map(compile_lot, range(WORKERS)))
+    """Compile the tutorial's configurations into Triton's cache, several at once."""
+    source = "from kernels.benchmarks.attention_packages import compile_tutorial; compile_tutorial({})"
+    at_once(source.format(start) for start in range(WORKERS))
 
 
 def compile_tutorial(start):

@@ -7,7 +7,7 @@ import torch
 from kernels import flash_attention as forward
 from kernels import flash_attention_decode as module
 from kernels.proof import Case, Variant, signature
-from kernels.proof.flash_attention import Shape, attention_variants, check, inputs
+from kernels.proof.flash_attention import TARGETS, Shape, attention_variants, check, inputs
 
 SMALL = (
     Shape("one-row", 1, 1300, 16),
@@ -60,11 +60,16 @@ def variants(thorough=False):
             ("fp32-d256-causal", "fp32", 256, 64, True),
             ("fp16-d64-odd-strides", "fp16", 64, 16, True, False),
         ]
-    found = [variant for row in table for variant in _variants(*row)]
-    constexprs = {"D": 128, "BLOCK_D": 128, "BLOCK_S": module.BLOCK_S}
+    return [variant for row in table for variant in _variants(*row)] + [_merge(target) for target in TARGETS]
+
+
+def _merge(target):
+    early = target >= 90
+    constexprs = {"D": 128, "BLOCK_D": 128, "BLOCK_S": module.BLOCK_S, "EARLY": early}
     types = {"part_ptr": "*fp32", "part_lse_ptr": "*fp32", "o_ptr": "*fp16", "lse_ptr": "*fp32", "strides_o": ("i32",) * 3}
     args = signature(module.merge_kernel, types, constexprs)
-    return [*found, Variant("merge-fp16-d128", module.merge_kernel, args, constexprs, {"num_warps": 4}, tuple(types))]
+    options = {"num_warps": 4, "launch_pdl": early}
+    return Variant("merge-fp16-d128", module.merge_kernel, args, constexprs, options, tuple(types), (target,))
 
 
 def _variants(name, dtype, D, rows, causal, divisible=True):

@@ -2,9 +2,11 @@
 
 racecheck watches shared memory alone, and follows Hopper's kernels from 2026.1 on: older ones report what their mbarriers
 order. NVIDIA's package nvidia-cuda-sanitizer-api has it; its folder `bin` goes to the front of PATH.
+Each tool has to report a kernel of `kernels.proof.faults` first: one that sees nothing there proves nothing elsewhere.
 By hand, on a machine with a GPU: `python -m kernels.proof.sanitize`.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,12 +15,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kernels.proof import faults
+
 TOOLS = ("memcheck", "racecheck", "synccheck")
 OLDEST = (2026, 1)  # of racecheck
-SHAPES = (  # attention's D, S_q, S_kv, causal; on Hopper the first five go to its own kernels
+HOPPER_SHAPES = (  # attention's D, S_q, S_kv, causal, which on Hopper go to its own kernels
     (64, 130, 77, False), (128, 129, 200, True), (64, 300, 300, True), (256, 65, 66, True), (128, 130, 420, False),
-    (40, 130, 77, False), (80, 129, 200, True), (200, 65, 66, True), (80, 1, 3000, False),
 )  # fmt: skip
+OTHER_SHAPES = ((40, 130, 77, False), (80, 129, 200, True), (200, 65, 66, True), (80, 1, 3000, False))
 ROWS = ((781, "float32"), (20_000, "float16"), (20_000, "float32"), (100_000, "bfloat16"), (600_000, "float32"))  # softmax's
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: (?P<errors>\d+) error|RACECHECK SUMMARY: (?P<hazards>\d+) hazard)")
 REPORTED = re.compile(r"Race reported between \w+ access at (\w+)\+")
@@ -27,21 +31,23 @@ SECONDS = 150
 
 
 def program():
-    """(path, version) of compute-sanitizer, version a tuple as (2026, 4). OSError: it is missing or gives no version."""
+    """(path, version) of compute-sanitizer, version a tuple as (2026, 4). OSError: it is missing or does not start."""
     path = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not Path(path).exists():
         raise FileNotFoundError("没有 compute-sanitizer；请装 nvidia-cuda-sanitizer-api，并把它的 bin 放到 PATH 最前面")
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=SECONDS).stdout
-    found = VERSION.search(told)
+    told = _output([path, "--version"])
+    found = VERSION.search(told.stdout)
     if not found:
-        raise OSError(f"compute-sanitizer --version 没有给出版本：{told.strip()[-300:]}")
+        raise OSError(f"compute-sanitizer --version 没有给出版本：{told.stdout.strip()[-300:]}")
     return path, (int(found[1]), int(found[2]))
 
 
 def check(tool):
-    """{"errors", "calls", "kernels": those that racecheck names} of one tool.
+    """{"errors", "calls", "kernels": those that racecheck names, "fault": errors in the kernel with a fault} of one tool.
 
-    OSError: compute-sanitizer is missing, too old for this tool or does not work on this machine.
+    racecheck's "matrix_fault": the same of a race by stmatrix and ldmatrix, which may be 0: the tool need not follow those.
+
+    OSError: compute-sanitizer is missing, too old for this tool, blind to the fault or does not work on this machine.
     """
     path, version = program()
     if tool == "racecheck" and version < OLDEST:
@@ -49,21 +55,25 @@ def check(tool):
             f"compute-sanitizer {version[0]}.{version[1]} 的 racecheck 看不懂 mbarrier；请用 {OLDEST[0]}.{OLDEST[1]} 或更新的"
             "（nvidia-cuda-sanitizer-api）"
         )
-    try:
-        told = _sample(path, "--tool", tool, "--error-exitcode", "0")
-    except subprocess.TimeoutExpired:
-        raise OSError(f"{tool} 在 {SECONDS} 秒里没有跑完") from None
-    printed = told.stdout + told.stderr
-    found, calls = SUMMARY.search(printed), re.search(r"sample: (\d+) calls", told.stdout)
-    if told.returncode or not found or not calls:
-        raise OSError(f"{tool} 没有给出结果：{printed.strip()[-300:]}")
-    errors = int(found["errors"] or found["hazards"] or 0)
-    return {"errors": errors, "calls": int(calls[1]), "kernels": sorted(set(REPORTED.findall(printed)))}
+    under = [path, "--tool", tool, "--error-exitcode", "0"]
+    fault, _ = _errors(tool, _part("fault", tool, under=under))
+    if not fault:
+        raise OSError(f"{tool} 没有报告 kernels/proof/faults.py 里故意写错的 kernel；它的“没有发现”不能当真")
+    found = {"fault": fault}
+    if tool == "racecheck":
+        found["matrix_fault"], _ = _errors(tool, _part("fault", tool, "32", under=under))
+    told = _part("sample", under=under)
+    errors, printed = _errors(tool, told)
+    calls = re.search(r"sample: (\d+) calls", told.stdout)
+    if told.returncode or not calls:
+        raise OSError(f"{tool} 没有跑完那批调用：{printed.strip()[-300:]}")
+    return {"errors": errors, "calls": int(calls[1]), "kernels": sorted(set(REPORTED.findall(printed))), **found}
 
 
 def check_all():
     """{tool: what `check` gives, or its OSError}: all at once, after a run that fills Triton's cache for them."""
-    _sample()
+    with contextlib.suppress(OSError):
+        _part("sample")
     with ThreadPoolExecutor() as pool:
         return dict(zip(TOOLS, pool.map(_checked, TOOLS)))
 
@@ -75,13 +85,28 @@ def _checked(tool):
         return error
 
 
-def _sample(*under):
-    """Run `sample` in a process of its own, under another program where one is given."""
-    return subprocess.run(
-        [*under, sys.executable, "-m", "kernels.proof.sanitize", "sample"],
-        cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, timeout=SECONDS,
-        env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},  # each tensor an allocation: its ends are watched
-    )
+def _errors(tool, told):
+    """(how many errors or hazards a tool summed up, all that was printed)."""
+    printed = told.stdout + told.stderr
+    found = SUMMARY.search(printed)
+    if not found:
+        raise OSError(f"{tool} 没有给出结果：{printed.strip()[-300:]}")
+    return int(found["errors"] or found["hazards"]), printed
+
+
+def _part(*names, under=()):
+    """Run a part of this module in a process of its own, under another program where one is given."""
+    return _output([*under, sys.executable, "-m", "kernels.proof.sanitize", *names])
+
+
+def _output(command):
+    try:
+        return subprocess.run(
+            command, cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, timeout=SECONDS,
+            env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},  # each tensor an allocation: its ends are watched
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"{SECONDS} 秒里没有跑完：{' '.join(command[1:])}") from None
 
 
 def sample():
@@ -103,11 +128,11 @@ def sample():
         o = flash_attention(q, k, v, causal=causal)
         torch.autograd.grad(o, (q, k, v), torch.randn_like(o))
 
-    for shape in SHAPES:
+    for shape in HOPPER_SHAPES + OTHER_SHAPES:
         attend(*shape)
     for module in (flash_attention_hopper, flash_attention_hopper_backward):  # one program takes all tiles in turn
         module.multiprocessors = lambda x: 1
-    for shape in SHAPES[:5]:
+    for shape in HOPPER_SHAPES:
         attend(*shape)
     for columns, dtype in ROWS:
         x = draw(3, columns, dtype=getattr(torch, dtype))
@@ -116,8 +141,14 @@ def sample():
     with torch.no_grad():
         add(draw(1025), draw(1025))
     torch.cuda.synchronize()
-    return 2 * (len(SHAPES) + 5 + len(ROWS)) + 1
+    return 2 * (2 * len(HOPPER_SHAPES) + len(OTHER_SHAPES) + len(ROWS)) + 1
 
 
 if __name__ == "__main__":
-    print(f"sample: {sample()} calls" if sys.argv[1:] else check_all())
+    match sys.argv[1:]:
+        case ["fault", tool, *bits]:
+            faults.run(tool, *map(int, bits))
+        case ["sample"]:
+            print(f"sample: {sample()} calls")
+        case _:
+            print(check_all())

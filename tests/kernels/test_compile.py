@@ -82,3 +82,8 @@ def test_fp32_attention_is_never_tf32():
 )
 def test_loads_are_16_bytes_wide(name, variant):
     assert all("ld.global.v4" in found["instructions"] for found in compiled(name)[variant].values())
+
+
+def test_the_merge_waits_for_the_segments_where_it_is_launched_early():
+    merge = compiled("flash_attention_decode")["merge-fp16-d128"]
+    assert [target for target, found in merge.items() if "griddepcontrol.wait" in found["instructions"]] == ["90", "100", "120"]

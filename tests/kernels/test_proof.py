@@ -68,14 +68,14 @@ def test_guards():
 @pytest.mark.parametrize(
     "printed, told",
     [
-        ("sample: 17 calls\n========= ERROR SUMMARY: 0 errors", {"errors": 0, "calls": 17, "kernels": []}),
-        ("sample: 17 calls\n========= ERROR SUMMARY: 3 errors", {"errors": 3, "calls": 17, "kernels": []}),
+        ("sample: 17 calls\n========= ERROR SUMMARY: 0 errors", {"errors": 0, "calls": 17, "kernels": [], "fault": 4}),
+        ("sample: 17 calls\n========= ERROR SUMMARY: 3 errors", {"errors": 3, "calls": 17, "kernels": [], "fault": 4}),
         (
             "========= Error: Race reported between Write access at one_kernel+0x10 in x.py:9\nsample: 17 calls\n"
             "========= RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)",
-            {"errors": 2, "calls": 17, "kernels": ["one_kernel"]},
+            {"errors": 2, "calls": 17, "kernels": ["one_kernel"], "fault": 4},
         ),
-        ("========= ERROR SUMMARY: 0 errors", "memcheck 没有给出结果：========= ERROR SUMMARY: 0 errors"),
+        ("========= ERROR SUMMARY: 0 errors", "memcheck 没有跑完那批调用：========= ERROR SUMMARY: 0 errors"),
         ("sample: 17 calls", "memcheck 没有给出结果：sample: 17 calls"),
     ],
 )
@@ -88,13 +88,35 @@ def test_what_the_sanitizer_prints(printed, told, tmp_path, monkeypatch):
             sanitize.check("memcheck")
 
 
-def sanitizer(folder, monkeypatch, version, printed):
-    """Path of a program that stands in for compute-sanitizer."""
+FAULT = "========= ERROR SUMMARY: 4 errors"
+
+
+def sanitizer(folder, monkeypatch, version, printed, fault=FAULT):
+    """Path of a program that stands in for compute-sanitizer; fault: what it prints of the kernel with a fault."""
     program = folder / "compute-sanitizer"
-    program.write_text(f"#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\ncat <<'END'\n{printed}\nEND\n")
+    program.write_text(
+        f"#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\n"
+        f"case \"$*\" in *' fault '*) echo '{fault}'; exit 1;; esac\ncat <<'END'\n{printed}\nEND\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=":")
     return str(program)
+
+
+def test_a_sanitizer_that_misses_the_deliberate_fault(tmp_path, monkeypatch):
+    sanitizer(tmp_path, monkeypatch, "Version 2026.4.0.0", CLEAN, fault="========= ERROR SUMMARY: 0 errors")
+    with pytest.raises(OSError, match="synccheck 没有报告 kernels/proof/faults.py 里故意写错的 kernel"):
+        sanitize.check("synccheck")
+
+
+def test_a_sanitizer_that_never_ends(tmp_path, monkeypatch):
+    program = tmp_path / "compute-sanitizer"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(sanitize, "SECONDS", 0.2)
+    with pytest.raises(OSError, match="0.2 秒里没有跑完：--version"):
+        sanitize.check("memcheck")
 
 
 CLEAN = "sample: 17 calls\n========= ERROR SUMMARY: 0 errors\n========= RACECHECK SUMMARY: 0 hazards displayed"
@@ -107,7 +129,9 @@ def test_racecheck_must_know_mbarriers(version, old, tmp_path, monkeypatch):
     assert sanitize.program() == (path, version)
     told = {tool: sanitize._checked(tool) for tool in sanitize.TOOLS}
     refused = told.pop("racecheck") if old else None
-    assert told == dict.fromkeys(told, {"errors": 0, "calls": 17, "kernels": []}) and len(told) == 3 - old
+    if not old:
+        assert told["racecheck"].pop("matrix_fault") == 4
+    assert told == dict.fromkeys(told, {"errors": 0, "calls": 17, "kernels": [], "fault": 4}) and len(told) == 3 - old
     if old:
         assert isinstance(refused, OSError)
         assert "compute-sanitizer {}.{} 的 racecheck".format(*version) in str(refused) and "请用 2026.1 或更新的" in str(refused)

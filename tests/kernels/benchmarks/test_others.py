@@ -56,8 +56,8 @@ def stand_in(monkeypatch):
         "vector_add": {"add": torch.add},
         "proof.fuzz": {"fuzz": lambda: fuzzed},
         "proof.sanitize": {"program": lambda: ("compute-sanitizer", (2026, 4)), "check_all": lambda: {
-            "memcheck": {"errors": 0, "calls": 17, "kernels": []}, "racecheck": {"errors": 2, "calls": 17, "kernels": ["a", "b"]},
-            "synccheck": {"errors": 0, "calls": 17, "kernels": []},
+            "memcheck": {"errors": 0, "calls": 17, "kernels": [], "fault": 3}, "synccheck": {"errors": 0, "calls": 17, "kernels": [], "fault": 1},
+            "racecheck": {"errors": 2, "calls": 17, "kernels": ["a", "b"], "fault": 1, "matrix_fault": 0},
         }},
     }.items():
         module = types.ModuleType(f"kernels.{name}")
@@ -145,6 +145,7 @@ def test_what_the_sanitizer_reports(dry):
     assert told == {
         "memcheck_errors": 0, "memcheck_calls": 17, "racecheck_errors": 2, "racecheck_calls": 17, "racecheck_kernels": "a、b",
         "synccheck_errors": 0, "synccheck_calls": 17, "version": "2026.4",
+        "memcheck_fault": 3, "racecheck_fault": 1, "racecheck_matrix_fault": 0, "synccheck_fault": 1,
     }  # fmt: skip
 
 
@@ -156,7 +157,7 @@ def test_a_sanitizer_that_does_not_run_is_noted(dry):
     assert figures["absent"]["value"] == "racecheck: compute-sanitizer 2025.4 的 racecheck 看不懂 mbarrier"
     assert {key.partition("_")[0] for key in figures} == {"memcheck", "synccheck", "version", "absent"}
 
-    missing = dict.fromkeys(old, FileNotFoundError("没有 compute-sanitizer"))
+    missing = dict.fromkeys(("memcheck", "racecheck", "synccheck"), FileNotFoundError("没有 compute-sanitizer"))
     dry.setattr(proof, "check_all", lambda: missing)
     dry.setattr(proof, "program", raising(FileNotFoundError("没有 compute-sanitizer")))
     figures = sanitizer.measure()
