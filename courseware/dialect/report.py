@@ -156,8 +156,8 @@ def _evidence(parent: etree.Element, evidence: dict[str, dict], unrecorded: list
         spreads = {key: ends for key in figures if figures.keys() >= set(ends := quantiles(key))}
         values |= {key: f"{values[key]}（{values[low]} 至 {values[high]}）" for key, (low, high) in spreads.items()}
         told = {end for ends in spreads.values() for end in ends}  # in their median's row
-        rows = [[code(key), values[key], figures[key].get("unit") or ""] for key in figures if key not in told]
-        table(parent, f"{name}：数值", ["名称", "值（20% 至 80% 分位数）" if spreads else "值", "单位"], rows)
+        rows = [[code(key), f"{values[key]} {figures[key].get('unit') or ''}".strip()] for key in figures if key not in told]
+        table(parent, f"{name}：数值", ["名称", "值（20% 至 80% 分位数）" if spreads else "值"], rows)
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
