@@ -112,7 +112,7 @@ def rows(report, caption):
             ],
         ),
         ("h200：由来", [["命令", "make record <1>"], ["日期", "2026-11-29"], ["Python", "3.12.3"], ["设备", "NVIDIA H200"]]),
-        ("h200：数值", [["copy_ms", "1.5（1.25 至 1.75）", "ms"], ["copy_rate", "4281", "GB/s"], ["rate_low", "3", ""]]),
+        ("h200：数值", [["copy_ms", "1.5（1.25 至 1.75） ms"], ["copy_rate", "4281 GB/s"], ["rate_low", "3"]]),
     ],
 )
 def test_tables(report, caption, cells):
