@@ -93,11 +93,17 @@ FAULT = "========= ERROR SUMMARY: 4 errors"
 
 def sanitizer(folder, monkeypatch, version, printed, fault=FAULT):
     """Path of a program that stands in for compute-sanitizer; fault: what it prints of the kernel with a fault."""
+    return installed(
+        folder, monkeypatch,
+        f"if [ \"$1\" = --version ]; then echo '{version}'; exit; fi\n"
+        f"case \"$*\" in *' fault '*) echo '{fault}'; exit 1;; esac\ncat <<'END'\n{printed}\nEND\n",
+    )  # fmt: skip
+
+
+def installed(folder, monkeypatch, script):
+    """Path of a compute-sanitizer, first on PATH, that runs a shell script."""
     program = folder / "compute-sanitizer"
-    program.write_text(
-        f"#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; exit; fi\n"
-        f"case \"$*\" in *' fault '*) echo '{fault}'; exit 1;; esac\ncat <<'END'\n{printed}\nEND\n"
-    )
+    program.write_text(f"#!/bin/sh\n{script}")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=":")
     return str(program)
@@ -110,10 +116,7 @@ def test_a_sanitizer_that_misses_the_deliberate_fault(tmp_path, monkeypatch):
 
 
 def test_a_sanitizer_that_never_ends(tmp_path, monkeypatch):
-    program = tmp_path / "compute-sanitizer"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    installed(tmp_path, monkeypatch, "exec sleep 60\n")
     monkeypatch.setattr(sanitize, "SECONDS", 0.2)
     with pytest.raises(OSError, match="0.2 秒里没有跑完：--version"):
         sanitize.check("memcheck")

@@ -24,6 +24,12 @@ def cases():
     return [dict(zip(names, (*row[:4], row[4] * 1024, row[5] * 10**9))) for row in rows]
 
 
+def chosen(case):
+    """A case's settings as the reader's controls hold them."""
+    own = {"sram_kib": case["sram_bytes"] // 1024, "gpu": "自己填", "own_gb": case["limit_bytes"] // 10**9}
+    return {key: case[key] for key in ("S", "d", "dtype_bytes", "heads")} | own
+
+
 def test_numbers_are_those_of_snippets(live):
     inputs = cases()
     for one, got in zip(inputs, live(NAME).compute(inputs), strict=True):
@@ -47,9 +53,7 @@ def test_fused_turns_add_up(live):
     """The last step shows the whole of the fused kernel's traffic, whatever the setting."""
     demo = live(NAME)
     for one in cases()[:60]:
-        inputs = {key: one[key] for key in ("S", "d", "dtype_bytes", "heads")}
-        inputs |= {"sram_kib": one["sram_bytes"] // 1024, "gpu": "自己填", "own_gb": one["limit_bytes"] // 10**9}
-        moved = demo.call("m.view(a, m.steps(a) - 1).turns.reduce((all, t) => all + t.read_bytes + t.write_bytes, 0)", inputs)
+        moved = demo.call("m.view(a, m.steps(a) - 1).turns.reduce((all, t) => all + t.read_bytes + t.write_bytes, 0)", chosen(one))
         assert moved == frame(**one)["fused"]["total_bytes"], one
 
 
@@ -237,9 +241,7 @@ def test_challenge_is_that_of_snippets(live):
     """Whatever the setting: the truth, and which guesses are within a tenth of it; one of the slider's always is."""
     demo = live(NAME)
     for one in cases()[:60]:
-        inputs = {key: one[key] for key in ("S", "d", "dtype_bytes", "heads")}
-        inputs |= {"sram_kib": one["sram_bytes"] // 1024, "gpu": "自己填", "own_gb": one["limit_bytes"] // 10**9}
-        got = demo.call("Array.from({length: 41}, (_, k) => m.challenge(a, String(k / 8)))", inputs)
+        got = demo.call("Array.from({length: 41}, (_, k) => m.challenge(a, String(k / 8)))", chosen(one))
         truth = growth(**one)
         assert all(verdict["truth"] == pytest.approx(truth, rel=1e-12) for verdict in got)
         assert [verdict["right"] for verdict in got] == [abs(float(f"{2 ** (k / 8):.2g}") - truth) <= truth / 10 for k in range(41)]
