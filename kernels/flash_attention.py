@@ -9,13 +9,15 @@ attend to give 0, log-sum-exp -inf and no gradient. The kernel here runs everywh
 flash_attention_decode and what Hopper's own kernel takes to flash_attention_hopper. Gradients: flash_attention_backward.
 Versions tried, on one H200, fp16, TFLOP/s at S = 16384 (causal), tile rows x keys, warps, stages; Triton 3.6:
 - kept: d 64: 64x128, 4, 2: 483 (486). d 128: 128x64, 4, 2: 547 (565). d 256: 128x64, 8, 2: 554 (542).
-- d 64: 128x64, 4, 2: 401 (381); 4, 3: 421 (426); 64x64, 4, 4: 412 (422); 128x128, 8, 3: 365 (377). At S = 1024 causal
-  64x64, 4, 2 is ahead of the kept one, 309 to 295.
+- d 64: 128x64, 4, 2: 401 (381); 4, 3: 421 (426); 64x64, 4, 4: 412 (422); 128x128, 8, 3: 365 (377). Short and causal
+  64x64, 4, 2 is ahead: at S = 1024 309 to 295, at 2048 374 to 373, at 4096 413 to 429.
 - d 128: 128x128, 8, 3: 517 (555); 8, 2: 475 (478); 64x64, 4, 3: 476 (528); 128x64, 4, 3, one block a multiprocessor: 445
   (437); 128x32, 4, 3: 445 (411).
 - d 256: 64x64, 4, 2: 421 (390); 64x32, 4, 2: 417 (400); 128x32, 8, 2: 330 (363).
 - the causal mask in every tile: d 64 367, d 128 471, where a branch gives 460 and 540; two loops, without and with a mask:
   433, 502 (registers spill), d 256 524. At d 256 the branch makes the machine-code compiler wait after every wgmma: 430.
+- where a program finds its tile by divisions, S = 1024: d 64 408 (308), d 128 467 (370); by a shift, and with one query
+  head a key-value head known to the compiler: 412 (314), 468 (371); O through a descriptor besides: 412 (312), 472 (375).
 Not covered: dropout, attention biases and other masks, fp64, second derivatives; bf16 in Triton's interpreter, which
 multiplies bit patterns. A tensor whose last dimension is not contiguous is copied first, and q for a negative scale.
 """
@@ -30,30 +32,35 @@ import triton.language as tl
 
 from kernels import checks, flash_attention_backward, flash_attention_decode, flash_attention_hopper
 from kernels.flash_attention_tiles import (
-    capability, dense_rows, heads_together, large_memory, load_tile, operand, padded, place, store_tile, use_descriptors,
+    capability, dense_rows, heads_together, large_memory, load_tile, log2_together, operand, output_like, padded,
+    place, store_tile, use_descriptors,
 )
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MAX_D = 256
+SHORT = 2048  # keys: a causal row of tiles then has few of them, and a large one holds much that no row sees
 MAX_LENGTH = 2**30  # row and key numbers are 32-bit in the kernel
 LOG2E = math.log2(math.e)
 TINY = 1e-30  # stands for a scale of 0: 2^(s * TINY) is 1 as well, but a masked score stays -inf where 0 makes it NaN
 
 
 # --8<-- [start:kernel]
-@triton.jit(do_not_specialize=["heads", "H_q", "group", "together", "S_q", "S_kv"])
+@triton.jit(do_not_specialize=["heads", "H_q", "together", "S_q", "S_kv"])
 def flash_attention_kernel(
-    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr,  # q, k and v as pointers, or with TMA as descriptors
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr,  # q, k and v as pointers, or with TMA as descriptors; o with TMA_O
     strides_q, strides_k, strides_v, strides_o,  # of each: elements from one batch entry, head and row to the next
-    heads, H_q, group, together, S_q, S_kv,  # heads: B * H_q; group: query heads per key-value head
+    heads, H_q, group, together, S_q, S_kv,  # B * H_q; query heads per key-value head; 2^together heads' tiles mix
     qk_scale,  # |sm_scale| * log2(e), above 0: exp2 is what the hardware computes
     D: tl.constexpr, BLOCK_D: tl.constexpr,  # head dimension, and the power of two that holds it
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # query rows and keys of one tile
     CAUSAL: tl.constexpr, WHOLE: tl.constexpr,  # WHOLE: S_kv is a multiple of BLOCK_N
-    TMA: tl.constexpr,
+    TMA: tl.constexpr, TMA_O: tl.constexpr,
 ):  # fmt: skip
     tiles = tl.cdiv(S_q, BLOCK_M)
-    tile, head = place(tiles, heads, together)
+    tile, head = place(tiles, together)
+    if CAUSAL:
+        if head >= heads:  # the last group of heads is not full
+            return
     if CAUSAL:
         tile = tiles - 1 - tile  # the last rows see most keys: longest first, so that the end is not awaited
     start_m = tile * BLOCK_M
@@ -93,7 +100,11 @@ def flash_attention_kernel(
         m_i = m_new
 
     l_safe = tl.where(l_i == 0.0, 1.0, l_i)  # a row that saw no key: acc is 0, and so is its output
-    store_tile(o_ptr, strides_o, b, h, start_m, S_q, acc * (1.0 / l_safe)[:, None], D, BLOCK_M, BLOCK_D)
+    o = acc * (1.0 / l_safe)[:, None]
+    if TMA_O:
+        o_ptr.store([b, h, start_m, 0], o.to(o_ptr.dtype).reshape(1, 1, BLOCK_M, BLOCK_D))
+    else:
+        store_tile(o_ptr, strides_o, b, h, start_m, S_q, o, D, BLOCK_M, BLOCK_D)
     lse = (m_i + tl.log2(l_safe)) * 0.6931471805599453  # ln 2: back to natural logarithms; -inf without a key
     tl.store(lse_ptr + head.to(tl.int64) * S_q + offs_m, lse, mask=offs_m < S_q)
 # --8<-- [end:kernel]
@@ -120,7 +131,7 @@ def forward(q, k, v, causal, sm_scale):
     """(o, lse) from the kernel that suits the shape: few query rows, then Hopper's own, else the one above."""
     q, k, v = map(dense_rows, (q if sm_scale >= 0 else -q, k, v))  # the kernels take scales above 0 only
     qk_scale = max(abs(sm_scale) * LOG2E, TINY)
-    o = torch.empty_like(q)
+    o = output_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     if o.numel():  # a grid of no programs cannot be launched
         with torch.cuda.device_of(q):
@@ -137,14 +148,17 @@ def forward_plain(q, k, v, o, lse, causal, qk_scale):
     """Fill o and lse by the kernel above, whatever other kernels there are."""
     (B, H_q, S_q, D), (H_kv, S_kv) = q.shape, k.shape[1:3]
     tma = use_descriptors(flash_attention_kernel, q, k, v)
-    blocks = config(q.dtype, D, capability(q) if tma else None)
+    tma_o = tma and padded(D) >= 128 and use_descriptors(flash_attention_kernel, o)  # below, pointers are as fast
+    blocks = config(q.dtype, D, capability(q) if tma else None, short=causal and S_kv <= SHORT)
     tiles, group = triton.cdiv(S_q, blocks.BLOCK_M), H_q // H_kv
     together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size()) if causal else 1
-    flash_attention_kernel[(tiles * B * H_q,)](
-        operand(q, blocks.BLOCK_M, tma), operand(k, blocks.BLOCK_N, tma), operand(v, blocks.BLOCK_N, tma), o, lse,
+    together, launched = log2_together(B * H_q, together)
+    flash_attention_kernel[(tiles * launched,)](
+        operand(q, blocks.BLOCK_M, tma), operand(k, blocks.BLOCK_N, tma), operand(v, blocks.BLOCK_N, tma),
+        operand(o, blocks.BLOCK_M, tma_o), lse,
         q.stride()[:3], k.stride()[:3], v.stride()[:3], o.stride()[:3],
         B * H_q, H_q, group, together, S_q, S_kv, qk_scale,
-        D=D, BLOCK_D=padded(D), CAUSAL=causal, WHOLE=S_kv % blocks.BLOCK_N == 0, TMA=tma, **blocks._asdict(),
+        D=D, BLOCK_D=padded(D), CAUSAL=causal, WHOLE=S_kv % blocks.BLOCK_N == 0, TMA=tma, TMA_O=tma_o, **blocks._asdict(),
     )  # fmt: skip
 # --8<-- [end:wrapper]
 
@@ -169,12 +183,12 @@ def gradients_op(
 
 @attention_op.register_fake
 def _(q, k, v, causal, sm_scale):
-    return torch.empty_like(dense_rows(q)), q.new_empty(q.shape[:3], dtype=torch.float32)
+    return output_like(dense_rows(q)), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @gradients_op.register_fake
 def _(do, dlse, q, k, v, o, lse, causal, sm_scale):
-    return tuple(torch.empty_like(dense_rows(x)) for x in (q, k, v))
+    return tuple(output_like(dense_rows(x)) for x in (q, k, v))
 
 
 def _save(ctx, inputs, output):
@@ -209,15 +223,18 @@ class Blocks(NamedTuple):
 
 
 # --8<-- [start:config]
-def config(dtype, D, capability=None):
+def config(dtype, D, capability=None, short=False):
     """Tiles for a dtype, head dimension and, where descriptors are used, compute capability (major, minor).
 
-    sm_90 and sm_100 have 227 KB of shared memory a block; None and the others get what fits the least of any, 99 KB.
+    short: causal, with SHORT keys at most. sm_90 and sm_100 have 227 KB of shared memory a block; None and the others get
+    what fits the least of any, 99 KB.
     """
     BLOCK_D = padded(D)
     if dtype == torch.float32:  # products on the ordinary cores: small tiles, or registers spill
         return Blocks(64, 32, 4, 2) if BLOCK_D <= 32 else Blocks(32, 32, 4, 2) if BLOCK_D <= 128 else Blocks(16, 16, 4, 2)
     if large_memory(capability):
+        if BLOCK_D == 64 and short:
+            return Blocks(64, 64, 4, 2)
         return {64: Blocks(64, 128, 4, 2), 256: Blocks(128, 64, 8, 2)}.get(BLOCK_D, Blocks(128, 64, 4, 2))
     tiles = {64: Blocks(64, 32, 4, 2), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)}
     return tiles.get(BLOCK_D, Blocks(128, 64, 4, 2))

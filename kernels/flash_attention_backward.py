@@ -28,7 +28,7 @@ import triton.language as tl
 
 from kernels import flash_attention_hopper_backward
 from kernels.flash_attention_tiles import (
-    capability, dense_rows, large_memory, load_tile, matrix_operand, operand, padded, store_tile, use_descriptors,
+    capability, dense_rows, large_memory, load_tile, matrix_operand, operand, output_like, padded, store_tile, use_descriptors,
 )
 
 LOG2E = math.log2(math.e)
@@ -165,7 +165,7 @@ def backward(do, dlse, q, k, v, o, lse, causal, sm_scale):
     """
     q, k, v, do, o = map(dense_rows, (q, k, v, do, o))
     dlse = None if dlse is None else dlse.contiguous()
-    dq, dk, dv = map(torch.empty_like, (q, k, v))
+    dq, dk, dv = map(output_like, (q, k, v))
     with torch.cuda.device_of(q):
         if flash_attention_hopper_backward.supported(q, k, v, do, o):
             flash_attention_hopper_backward.backward(q, k, v, do, o, lse, dlse, dq, dk, dv, causal, sm_scale * LOG2E)

@@ -3,8 +3,8 @@
 Algorithm: Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023), as in `snippets.split_kv`: each program takes one segment of
 one key-value head's keys for all query rows of the heads that share it, so keys and values are read once; a second
 kernel merges the segments by their log-sum-exp. One segment, where the heads alone fill the GPU, writes its output
-directly. From sm_90 on the second kernel is launched while the first still runs, and waits on the device for its end
-(programmatic dependent launch).
+directly. From sm_90 on the second kernel is launched when the programs of the first have ended, and waits on the device
+until what they wrote is there (programmatic dependent launch): the hand-over is hidden, not the work.
 Accepts: what `kernels.flash_attention` takes, as far as `suits` says.
 Versions tried, on one H200, fp16, 32 query and 8 key-value heads, d 128, one row, GB/s of reading K and V at B = 1,
 8192 keys / B = 1, 32768 / B = 16, 8192 / B = 16, 131072; tile keys, warps, stages, programs a multiprocessor; from a
@@ -17,6 +17,7 @@ cuDNN in the same run: 2054 / 3548 / 4344 / 4574.
 By events with cold L2 in other runs, not docs/evidence's, GB/s:
 - B = 16, 32768 keys: kept 4607, as cuDNN; 64, 4, 6 4522; 128, 8, 3 4589. Each program from a tile of its own on 4607, from
   the last tile back 4609, through pointers 4591 (one run). In 2, 4, 8, 33 parts 4526, 4541, 4510, 4364, kept 4597 (another).
+  With the keys as rows of the products and the queries as columns, wgmma instead of mma: 4489, kept 4496, cuDNN 4502.
 - the merge launched early, and not: B = 1, 8192 keys 2013, 1730; 32768 3471, 3347; 131072 4305, 4259; with the split kernel
   saying when, at its start 1910, 3416, 4290, at its end 2009, 3472, 4310. From a CUDA graph no difference.
 Not covered: more query rows a key-value head than MAX_ROWS, short keys: the other kernels take them.

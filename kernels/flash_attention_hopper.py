@@ -1,7 +1,7 @@
 """FlashAttention, forward, for Hopper alone: a warp that loads and warpgroups that compute, in Gluon.
 
-Algorithm: FlashAttention-3, arXiv 2407.08608, algorithms 1 and 2: the softmax of a block runs beside the product P V of
-the block before, and beside the products of the other consumers. It is the recurrence of
+Algorithm: FlashAttention-3, arXiv 2407.08608, algorithms 1 and 2: the softmax of a block runs beside the products of the
+other consumers and, where `WAIT_LAST`, beside the product P V of the block before. It is the recurrence of
 `kernels.flash_attention`; what plain Triton does not say is said here: which warps do what (`warp_specialize`), who
 waits for whom (mbarriers) and which products are still under way (`warpgroup_mma_wait(n)`: the n latest at most). One
 program stays on each multiprocessor and takes tile after tile: its producer loads the next while its consumers end one.
@@ -23,7 +23,14 @@ do those of docs/evidence):
   d = 256 causal 641, 605
 - d = 256 causal in one loop, and in two: 556, 641; in one, every block masked, and only where needed: 574, 600.
   Two loops were not tried at d = 64 and 128
-- causal tiles over 16 MB of keys and values at a time, and 32: d = 128 572, 594; d = 256 548, 641
+- causal tiles over 16 MB of keys and values at a time, and 32: d = 128 572, 594; d = 256 548, 641; over 32 and 64:
+  d = 64 536, 536; d = 128 659, 659; d = 256 674, 703 (S = 4096: 627, 649); d = 256 from the first block up 692
+- waiting for P V where ptxas puts it, before the exponentials, and after them: d = 128 671, 657, causal 643, 671 (S = 4096
+  676, 665, causal 616, 630; S = 1024 594, 591, causal 455, 462); d = 64 531, 522 (514, 510); d = 256 745, 688 (695, 687)
+- a quarter of the exponentials by a polynomial of degree 3: d = 128 685, 578 (665, 597); d = 64 538, 496; d = 256 763, 673
+- causal tiles by a counter, and by number, there and back: d = 64 529, 495; d = 128 683, 623; d = 256 705, 603, with the tiles
+  of all heads mixed 715, 724 (S = 4096 643, 646, where over 64 MB the counter gives 653)
+- d = 128 with three consumers and blocks of 64 keys, three stages: 637 (causal 621), as it stands 694 (658)
 - a correction 2^(m c - m' c): fused, it just misses 1 where the maximum m stays, and after 2^24 keys the log-sum-exp
   was off by 0.08; hence 2^((m - m') c)
 Not covered: fp32, other head dimensions and devices (`kernels.flash_attention` takes those), gradients.
@@ -40,6 +47,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warpgroup_mma_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.language.extra.cuda import gdc_wait
 
 from kernels.flash_attention_tiles import capability, heads_together, multiprocessors
 
@@ -47,6 +55,7 @@ DTYPES = (torch.float16, torch.bfloat16)
 HEAD_DIMS = (64, 128, 256)
 ROWS = 64  # query rows of a consumer: what the four warps of one wgmma cover
 ALIGNMENT = 16  # bytes, of what TMA reads: base addresses and strides
+LONG_BYTES = 4 * 2**20  # of a head's K and V: so many of its tiles run at once that they need not all stay in L2
 LN2 = gl.constexpr(math.log(2))
 
 
@@ -86,6 +95,7 @@ def load_block(desc, buffers, full, empty, block, count, b, h, STAGES: gl.conste
 def next_tile(tile, counter_ptr, DYNAMIC: gl.constexpr):
     """The tile after this one: by a counter, or by number, as the first ones went."""
     if DYNAMIC:
+        gdc_wait()  # for the kernel that sets the counter to 0: this one was launched before its end
         return gl.num_programs(0) + gl.atomic_add(counter_ptr, 1, sem="relaxed")
     else:
         return tile + gl.num_programs(0)
@@ -205,6 +215,16 @@ def read_tile(tile_smem):
 
 
 @gluon.jit
+def pin(count, barrier):
+    """Keep ptxas from moving a wait for products past what stands above: it moves nothing past a branch.
+
+    The branch is never taken, and waits for nobody.
+    """
+    if count < 0:
+        mbarrier.arrive(barrier, count=1)
+
+
+@gluon.jit
 def consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
     """Four warps that attend with ROWS rows of every tile: S = Q K^T, softmax and O = P V, two products in flight."""
     o_desc, lse_ptr, buffers, o_smem, handover, barriers, H_q, S_q, S_kv, qk_scale = given
@@ -293,10 +313,14 @@ def consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.conste
                 p_new = gl.exp2(s * qk_scale - gl.expand_dims(m_safe * qk_scale, 1))
                 l = l * gl.expand_dims(gl.convert_layout(alpha, L_ROW), 1) + row_sums(p_new)
                 m = m_new
-                acc = warpgroup_mma_wait(0, deps=[acc])
+                p = gl.convert_layout(p_new.to(o_desc.dtype), P_LAYOUT)
+                if CONFIG.value.WAIT_LAST:
+                    pin(count, v_empty.index(0))
+                    acc, p = warpgroup_mma_wait(0, deps=[acc, p])
+                else:
+                    acc = warpgroup_mma_wait(0, deps=[acc])
                 mbarrier.arrive(v_empty.index(count % STAGES), count=1)
                 acc = acc * gl.expand_dims(gl.convert_layout(alpha, O_ROW), 1)
-                p = gl.convert_layout(p_new.to(o_desc.dtype), P_LAYOUT)
                 count += 1
             begin = end
 
@@ -396,6 +420,7 @@ class Config(NamedTuple):
     OWN_O: bool  # a buffer for O beside that of Q, which is then free for the next tile earlier
     TREE: bool  # the row maximum in two steps
     SKIP: bool  # a consumer passes over blocks that only other consumers' rows see
+    WAIT_LAST: bool  # for the product P V after the exponentials; else the compiler waits before them
     MASK_APART: bool  # causal: blocks that need a mask in a loop of their own; else an `if` in the one loop
 
     @property
@@ -407,10 +432,10 @@ class Config(NamedTuple):
 def config(D, causal):
     """Shared memory: 112 KB for D = 64 (24 Q, 32 K, 32 V, 24 O), 192 for 128 (32, 64, 64, 32) and 256 (64, 64, 64)."""
     if D == 64:
-        return Config(128, 2, 3, 160, 32, True, True, True, True, True, False)
+        return Config(128, 2, 3, 160, 32, True, True, True, True, True, False, False)
     if D == 128:
-        return Config(128, 2, 2, 240, 24, True, causal, True, True, False, False)
-    return Config(64, 2, 2, 240, 24, causal, causal, False, False, False, True)
+        return Config(128, 2, 2, 240, 24, True, causal, True, True, False, causal, False)
+    return Config(64, 2, 2, 240, 24, causal, causal, False, False, False, False, True)
 # --8<-- [end:config]
 
 
@@ -457,11 +482,12 @@ def forward(q, k, v, o, lse, causal, qk_scale):
     group = H_q // H_kv
     tiles = triton.cdiv(S_q, chosen.CONSUMERS * ROWS) * B * H_q
     programs = min(tiles, multiprocessors(q))
-    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size()) if causal else 1
+    head_bytes = 2 * S_kv * D * k.element_size()
+    together = heads_together(B * H_q, group, head_bytes, 2 if head_bytes >= LONG_BYTES else 1) if causal else 1
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     flash_attention_hopper_kernel[(programs,)](
         descriptor(q, ROWS), descriptor(k, chosen.BLOCK_N), descriptor(v, chosen.BLOCK_N), descriptor(o, ROWS),
         lse, counter, H_q, group, S_q, S_kv, B * H_q, together, qk_scale,
-        CAUSAL=bool(causal), CONFIG=chosen, num_warps=4, maxnreg=chosen.maxnreg,
+        CAUSAL=bool(causal), CONFIG=chosen, num_warps=4, maxnreg=chosen.maxnreg, launch_pdl=chosen.DYNAMIC,
     )  # fmt: skip
 # --8<-- [end:wrapper]

@@ -16,9 +16,12 @@ all; medians of interleaved rounds), dQ counting 6 B H S^2 d and dK, dV counting
   in registers 592 (533)
 - dK and dV, d = 128: 738 (703); without turns 711 (686); four stages, results in the buffers of K and V 729 (687);
   each block's products awaited 667 (650); all four products in flight: does not fit 240 registers
-- dK and dV, d = 64: 626 (602); K and V read from shared memory 613 (519), and without `pin` 539 (586), and without
+- dK and dV, d = 64: 626 (602); K and V read from shared memory 613 (519), and without `pin_by_wait` 539 (586), and without
   turns 632 (543); three consumers, each block's products awaited 573 (493)
-- `pin` in the other three kernels: 798 (786) for dQ at d = 128, 640 (610) at d = 64
+- `pin_by_wait` in the other three kernels: 798 (786) for dQ at d = 128, 640 (610) at d = 64
+- all gradients, counting 10, in one run, as without `pin` 488 (495) at d = 128, 417 (412) at d = 64: dK and dV waiting for dP
+  after the exponentials, d = 128: 515 (491), at S = 4096 522 (476) where before them 504 (481); `pin` instead of
+  `pin_by_wait`, d = 64: 403 (404); `pin` in dQ before both waits, d = 128 498 (500), d = 64 406 (400)
 Not covered: fp32, D = 256 (dK and dV, two accumulators of that width, do not fit the registers) and other devices
 (`kernels.flash_attention_backward` takes those), second derivatives.
 """
@@ -36,7 +39,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from kernels import flash_attention_hopper as hopper
 from kernels.flash_attention_hopper import (
     LN2, ROWS, addressable, announce, announced, barrier_ring, descriptor, filled, key_blocks, load_block, next_tile, place,
-    read_tile,
+    pin, read_tile,
 )
 from kernels.flash_attention_tiles import heads_together, multiprocessors
 
@@ -254,11 +257,8 @@ def dq_hopper_kernel(
 
 # --8<-- [start:dkdv]
 @gluon.jit
-def pin(own_full, tiles):
-    """Keep ptxas from moving what stands above to below the next wait for products: it does not move it past a branch.
-
-    The branch is the wait for what the tile owns, which is there as long as the tile is.
-    """
+def pin_by_wait(own_full, tiles):
+    """`pin` by a branch that is taken: the wait for what the tile owns, which is there as long as the tile is."""
     mbarrier.wait(own_full, tiles & 1)
 
 
@@ -426,14 +426,16 @@ def dkdv_consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.c
             lse2 = columns(lse2_smem, count + 1, S_LAYOUT, STAGES)
             p_new = probabilities(s, lse2, before, qk_scale, CAUSAL)
             if FOUR:
-                pin(own_full, tiles)
+                pin_by_wait(own_full, tiles)
                 dp = warpgroup_mma_wait(2, deps=[dp])
             else:
+                if CONFIG.value.WAIT_LAST:
+                    pin(count, empty.index(0))
                 dk, dp = warpgroup_mma_wait(0, deps=[dk, dp])
                 mbarrier.arrive(empty.index(count % STAGES), count=1)
             ds_new = p_new * (dp - columns(delta_smem, count + 1, S_LAYOUT, STAGES))
             if FOUR:
-                pin(own_full, tiles)
+                pin_by_wait(own_full, tiles)
                 dv, dk = warpgroup_mma_wait(0, deps=[dv, dk])
                 mbarrier.arrive(empty.index(count % STAGES), count=1)
             p = gl.convert_layout(p_new.to(dv_desc.dtype), P_LAYOUT)
@@ -506,15 +508,16 @@ class Config(NamedTuple):
     BLOCK: int  # keys (dQ) or query rows (dK and dV) of a block that streams by
     STAGES: int  # buffers for blocks of K or Q, and as many for V or dO
     FOUR_IN_FLIGHT: bool = False  # dK and dV: all products of a step at once, K and V in registers: at d = 64 they fit
+    WAIT_LAST: bool = False  # dK and dV, else: for dP after the exponentials; else the compiler waits before them
 
 
-def config(D):
+def config(D, causal):
     """(of the dQ kernel, of the dK and dV kernel).
 
     Shared memory, KB: D = 64 144 (Q, dO and O 48, K 48, V 48) and 130 (K and V 32, Q 32, dO 32, dK and dV 32, lse2 and
     delta 2); D = 128 192 (96, 48, 48) and 226 (64, 48, 48, 64, 2).
     """
-    return (Config(128, 3), Config(64, 4, True)) if D == 64 else (Config(64, 3), Config(64, 3))
+    return (Config(128, 3), Config(64, 4, True)) if D == 64 else (Config(64, 3), Config(64, 3, WAIT_LAST=not causal))
 # --8<-- [end:config]
 
 
@@ -536,7 +539,7 @@ def backward(q, k, v, do, o, lse, dlse, dq, dk, dv, causal, qk_scale):
     contiguous; so is dlse, its gradient, or None. qk_scale: sm_scale * log2(e), of any sign.
     """
     (B, H_q, S_q, D), causal = q.shape, bool(causal)
-    by_query, by_key = config(D)
+    by_query, by_key = config(D, causal)
     S_pad = triton.cdiv(S_q, by_key.BLOCK) * by_key.BLOCK
     lse2, delta = (torch.empty((B * H_q, S_pad), dtype=torch.float32, device=q.device) for _ in range(2))
     counters = torch.zeros(2, 4, dtype=torch.int32, device=q.device)  # 16 bytes apart, as pointers are taken to be

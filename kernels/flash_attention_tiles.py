@@ -21,16 +21,16 @@ INTERPRETED_SMS = 40  # multiprocessors that the interpreter stands for: enough 
 
 # --8<-- [start:place]
 @triton.jit
-def place(tiles, heads, together):
-    """(tile, head) of this program. Heads go in groups of `together`: all heads of a group for tile 0, then tile 1 …
+def place(tiles, together):
+    """(tile, head) of this program. Heads go in groups of 2^together: all heads of a group for tile 0, then tile 1 …
 
-    So programs that run at the same time share the keys and values of few heads, which stay in L2.
+    So programs that run at the same time share the keys and values of few heads, which stay in L2. Heads past the last
+    one are nobody's: the last group is as large as the others. Powers of 2 are shifted: a division takes longer.
     """
     pid = tl.program_id(axis=0)
-    first = pid // (tiles * together) * together
-    width = tl.minimum(together, heads - first)  # the last group may be smaller
-    within = pid - first * tiles
-    return within // width, first + within % width
+    group = pid // (tiles << together)
+    within = pid - group * (tiles << together)
+    return within >> together, (group << together) + (within & ((1 << together) - 1))
 # --8<-- [end:place]
 
 
@@ -81,6 +81,16 @@ def dense_rows(x):
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
+def output_like(x):
+    """Uninitialised, of x's shape, last dimension contiguous: in x's own layout where that has it so, else contiguous.
+
+    Then a caller's transpose and reshape of token-major tensors copy nothing. empty_like alone may move another dimension
+    of stride 1 to the end where x overlaps itself.
+    """
+    new = torch.empty_like(x)
+    return new if new.stride(-1) == 1 else torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
 def capability(x):
     """(major, minor) of x's device; None in the interpreter."""
     return (properties(x.device).major, properties(x.device).minor) if x.is_cuda else None
@@ -102,10 +112,19 @@ def properties(device):
     return torch.cuda.get_device_properties(device)
 
 
-def heads_together(heads, group, bytes_per_head):
-    """How many heads `place` takes together when a key-value head of `bytes_per_head` serves `group` query heads."""
-    kv_heads = max(1, L2_BYTES // max(1, bytes_per_head))
+def heads_together(heads, group, bytes_per_head, times=1):
+    """How many heads' tiles may mix when a key-value head of `bytes_per_head` serves `group` query heads.
+
+    times: of L2_BYTES that they may use.
+    """
+    kv_heads = max(1, times * L2_BYTES // max(1, bytes_per_head))
     return min(heads, kv_heads * group)
+
+
+def log2_together(heads, together):
+    """(logarithm, heads to launch for) of `place`'s groups: the power of 2 up to `together`, or that holds all heads."""
+    log2 = (heads - 1).bit_length() if together >= heads else together.bit_length() - 1
+    return log2, triton.cdiv(heads, 1 << log2) << log2
 
 
 def use_descriptors(kernel, *tensors):
@@ -121,7 +140,7 @@ def _describable(x):
 
 
 def operand(x, rows, tma):
-    """What a kernel takes for x [B, H, S, D] loaded in tiles of `rows`: a descriptor with tma, else x itself."""
+    """What a kernel takes for x [B, H, S, D] moved in tiles of `rows`: a descriptor with tma, else x itself."""
     if not tma:
         return x
     step = ALIGNMENT // x.element_size()  # a dimension of one entry may have any stride; a descriptor's must be a multiple

@@ -5,6 +5,10 @@ import triton
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+SIDE = gl.constexpr(64)  # of a tile
 
 
 @triton.jit
@@ -34,6 +38,39 @@ def race_kernel(x_ptr):
     gl.warp_specialize([(leave, (shared, layout)), (take, (x_ptr, shared, layout))], [4], [32])
 
 
+@gluon.jit
+def fill_twice(desc, buffer, full):
+    mbarrier.expect(full, desc.block_type.nbytes)
+    tma.async_copy_global_to_shared(desc, [0, 0], full, buffer)
+    mbarrier.wait(full, 0)
+    mbarrier.expect(full, desc.block_type.nbytes)
+    tma.async_copy_global_to_shared(desc, [SIDE, 0], full, buffer)  # nobody has said that the buffer is empty
+    mbarrier.wait(full, 1)
+
+
+@gluon.jit
+def read_once(x_ptr, buffer, full, WGMMA: gl.constexpr):
+    mbarrier.wait(full, 0)
+    if WGMMA:
+        layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])
+        x = warpgroup_mma(buffer, buffer.permute((1, 0)), gl.zeros([SIDE, SIDE], gl.float32, layout), is_async=True)
+        x = warpgroup_mma_wait(0, deps=[x])
+    else:
+        blocked: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+        x = buffer.load(blocked).to(gl.float32)
+    rows, columns = gl.arange(0, SIDE, gl.SliceLayout(1, x.type.layout)), gl.arange(0, SIDE, gl.SliceLayout(0, x.type.layout))
+    gl.store(x_ptr + gl.expand_dims(rows, 1) * SIDE + gl.expand_dims(columns, 0), x)
+
+
+@gluon.jit
+def overwrite_kernel(desc, x_ptr, WGMMA: gl.constexpr):
+    """TMA brings a second tile while the first may still be read, by ordinary loads or by wgmma: nobody waits for empty."""
+    buffer = gl.allocate_shared_memory(desc.dtype, desc.block_shape, desc.layout)
+    full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(full, count=1)
+    gl.warp_specialize([(read_once, (x_ptr, buffer, full, WGMMA)), (fill_twice, (desc, buffer, full))], [1], [32])
+
+
 @triton.jit
 def half_a_warp_kernel(x_ptr):
     """Half of a warp's lanes go to a barrier that all of them have to reach together."""
@@ -45,14 +82,40 @@ def half_a_warp_kernel(x_ptr):
     tl.store(x_ptr + lane, lane)
 
 
-def run(tool, bits=64):
-    """Launch the kernel that `tool` must report; bits: of an element of the race's."""
-    x = torch.zeros(100, dtype=torch.int32, device="cuda")
-    if tool == "memcheck":
-        past_the_end_kernel[(1,)](x, x.numel())
-    elif tool == "racecheck":
-        dtype = {64: torch.int64, 32: torch.int32}[bits]
-        race_kernel[(1,)](torch.zeros(128, dtype=dtype, device="cuda"), num_warps=4, maxnreg=64)
-    else:
-        half_a_warp_kernel[(1,)](x, num_warps=1)
+def run(fault):
+    """Launch a kernel with this fault, a key of FAULTS."""
+    FAULTS[fault]()
     torch.cuda.synchronize()
+
+
+def _numbers(n, dtype=torch.int32):
+    return torch.zeros(n, dtype=dtype, device="cuda")
+
+
+def _past_the_end():
+    past_the_end_kernel[(1,)](_numbers(100), 100)
+
+
+def _race(dtype):
+    race_kernel[(1,)](_numbers(128, dtype), num_warps=4, maxnreg=64)
+
+
+def _overwrite(wgmma):
+    tiles, side = _numbers(2 * SIDE.value**2, torch.float16).view(-1, SIDE.value), SIDE.value
+    layout = gl.NVMMASharedLayout.get_default_for([side, side], gl.float16)
+    desc = TensorDescriptor(tiles, list(tiles.shape), [side, 1], [side, side], layout)
+    overwrite_kernel[(1,)](desc, _numbers(side * side, torch.float32), WGMMA=wgmma, num_warps=4, maxnreg=128)
+
+
+def _half_a_warp():
+    half_a_warp_kernel[(1,)](_numbers(32), num_warps=1)
+
+
+FAULTS = {
+    "memcheck": _past_the_end,  # by the tool that must report it
+    "racecheck": lambda: _race(torch.int64),
+    "synccheck": _half_a_warp,
+    "racecheck_matrix": lambda: _race(torch.int32),  # and what racecheck may not see
+    "racecheck_tma": lambda: _overwrite(False),
+    "racecheck_wgmma": lambda: _overwrite(True),
+}

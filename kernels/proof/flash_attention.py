@@ -46,6 +46,10 @@ SMALL = (
     Shape("d-3", 17, 40, 3, causal=True),
     Shape("d-72", 40, 70, 72),
     Shape("d-128", 40, 70, 128),
+    Shape("d-128-tiles", 150, 70, 128, causal=True, H_q=4, B=2),
+    Shape("d-129-window", 70, 40, 129, layout="window"),  # q fits a descriptor, o does not
+    Shape("d-136-window", 70, 40, 136, causal=True, H_q=4, B=2, layout="window"),
+    Shape("d-136-token-major", 130, 40, 136, H_q=4, B=2, layout="token-major"),
     Shape("d-200", 20, 70, 200),
     Shape("d-256", 33, 70, 256, causal=True),
     Shape("token-major", 70, 90, 24, layout="token-major", B=2),
@@ -54,6 +58,8 @@ SMALL = (
     Shape("mixed", 70, 90, 24, H_q=4, layout="mixed", B=2),
     Shape("d-not-contiguous", 30, 40, 24, layout="d-first"),
     Shape("expanded-batch", 30, 40, 16, layout="expanded", B=3),
+    Shape("overlapping", 17, 40, 64, layout="overlapping", B=2),  # rows that share elements
+    Shape("heads-odd", 70, 70, 16, causal=True, H_q=5, H_kv=5, B=3),  # the last group of heads is not full
     Shape("scale-given", 40, 90, 16, scale=0.7),
     Shape("scale-negative", 40, 90, 16, scale=-0.3, causal=True),
     Shape("scale-zero", 40, 90, 16, scale=0.0, causal=True),
@@ -139,12 +145,13 @@ LAYOUTS = {
     "d-first": lambda B, H, S, D, make: make(B, H, D, S).transpose(2, 3),
     "expanded": lambda B, H, S, D, make: make(1, H, S, D).expand(B, H, S, D),
     "window": lambda B, H, S, D, make: _window(B, H, S, D, make),
+    "overlapping": lambda B, H, S, D, make: make(B, H, S + D - 1).unfold(2, D, 1) if S else make(B, H, S, D),
 }
 
 
 def _window(B, H, S, D, make):
     """A view whose surroundings are NaN: anything read past its rows or columns shows."""
-    whole = make(B, H, S + 64, D + 16)
+    whole = make(B, H, S + 64, (D + 23) // 8 * 8)  # rows that a descriptor takes
     inside = whole[:, :, 32 : 32 + S, 8 : 8 + D]
     kept = inside.clone()
     whole.fill_(torch.nan)
@@ -170,7 +177,7 @@ def inputs(shape, dtype, device):
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 TARGETS = (80, 90, 100, 120)
-TILES = ("q_ptr", "k_ptr", "v_ptr", "do_ptr")  # what is loaded in tiles [rows, D]; other descriptors take one row
+TILES = ("q_ptr", "k_ptr", "v_ptr", "o_ptr", "do_ptr")  # what is moved in tiles [rows, D]; other descriptors take one row
 
 
 def variants(thorough=False):
@@ -198,22 +205,23 @@ def variants(thorough=False):
             ("fp32-d256-causal", "fp32", 256, True, False),
             ("fp16-d64-odd-strides", "fp16", 64, True, False, False),
             ("fp16-d1-odd-strides", "fp16", 1, True, False, False),
+            ("fp16-d64-causal-short", "fp16", 64, True, True, True, True),
         ]
     return [variant for row in table for variant in _variants(*row)]
 
 
-def _variants(name, dtype, D, causal, whole, divisible=True):
+def _variants(name, dtype, D, causal, whole, divisible=True, short=False):
+    moved = {"q_ptr": "BLOCK_M", "k_ptr": "BLOCK_N", "v_ptr": "BLOCK_N"} | ({"o_ptr": "BLOCK_M"} if padded(D) >= 128 else {})
     return attention_variants(
-        name, module.flash_attention_kernel, module.config, dtype, D,
-        {"q_ptr": "BLOCK_M", "k_ptr": "BLOCK_N", "v_ptr": "BLOCK_N"}, {"o_ptr": dtype, "lse_ptr": "fp32"},
-        {"CAUSAL": causal, "WHOLE": whole}, divisible,
+        name, module.flash_attention_kernel, partial(module.config, short=short), dtype, D, moved,
+        {"o_ptr": dtype, "lse_ptr": "fp32"}, {"CAUSAL": causal, "WHOLE": whole}, divisible,
     )  # fmt: skip
 
 
-def attention_variants(name, kernel, config, dtype, D, loaded, pointers, constexprs, divisible=True):
+def attention_variants(name, kernel, config, dtype, D, moved, pointers, constexprs, divisible=True):
     """One variant for each target, as the launcher has it there, of a kernel of attention.
 
-    config(dtype, D, capability): its tiles. loaded: arguments that TMA turns into descriptors, with the constexpr that
+    config(dtype, D, capability): its tiles. moved: arguments that TMA turns into descriptors, with the constexpr that
     counts a tile's rows. pointers: the others, with their types. divisible: strides that are multiples of 16.
     """
     found = []
@@ -222,8 +230,10 @@ def attention_variants(name, kernel, config, dtype, D, loaded, pointers, constex
         blocks = config(DTYPES[dtype], D, divmod(target, 10) if tma else None)._asdict()
         options = {key: blocks.pop(key) for key in ("num_warps", "num_stages")}
         constants = {**constexprs, **blocks, "D": D, "BLOCK_D": padded(D), "TMA": tma}
+        if "TMA_O" in kernel.arg_names:
+            constants["TMA_O"] = tma and "o_ptr" in moved
         types = {"qk_scale": "fp32", **{key: f"*{kind}" for key, kind in pointers.items()}}
-        for key, rows in loaded.items():
+        for key, rows in moved.items():
             kind, shape = (dtype, f"1, 1, {constants[rows]}, {padded(D)}") if key in TILES else ("fp32", f"1, {constants[rows]}")
             types[key] = f"tensordesc<{kind}[{shape}]>" if tma else f"*{kind}"
         types |= {key: ("i32", "i32", "i32") for key in kernel.arg_names if key.startswith("strides")}

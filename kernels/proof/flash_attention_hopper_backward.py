@@ -71,7 +71,7 @@ def variants(thorough=False):
 
 
 def _variant(part, dtype, D, causal):
-    chosen = module.config(D)[part == "dkdv"]
+    chosen = module.config(D, causal)[part == "dkdv"]
     kernel = {"dq": module.dq_hopper_kernel, "dkdv": module.dkdv_hopper_kernel}[part]
     streams = ("k_desc", "v_desc") if part == "dq" else ("q_desc", "do_desc")
     types = {}

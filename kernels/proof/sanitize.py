@@ -45,7 +45,8 @@ def program():
 def check(tool):
     """{"errors", "calls", "kernels": those that racecheck names, "fault": errors in the kernel with a fault} of one tool.
 
-    racecheck's "matrix_fault": the same of a race by stmatrix and ldmatrix, which may be 0: the tool need not follow those.
+    racecheck's "matrix_fault", "tma_fault" and "wgmma_fault": the same of races by stmatrix and ldmatrix, between TMA and
+    loads, and between TMA and wgmma, which may be 0: the tool need not follow those.
 
     OSError: compute-sanitizer is missing, too old for this tool, blind to the fault or does not work on this machine.
     """
@@ -60,8 +61,9 @@ def check(tool):
     if not fault:
         raise OSError(f"{tool} 没有报告 kernels/proof/faults.py 里故意写错的 kernel；它的“没有发现”不能当真")
     found = {"fault": fault}
-    if tool == "racecheck":
-        found["matrix_fault"], _ = _errors(tool, _part("fault", tool, "32", under=under))
+    for name in faults.FAULTS:
+        if name.startswith(f"{tool}_"):
+            found[f"{name.removeprefix(tool)[1:]}_fault"], _ = _errors(tool, _part("fault", name, under=under))
     told = _part("sample", under=under)
     errors, printed = _errors(tool, told)
     calls = re.search(r"sample: (\d+) calls", told.stdout)
@@ -146,8 +148,8 @@ def sample():
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["fault", tool, *bits]:
-            faults.run(tool, *map(int, bits))
+        case ["fault", name]:
+            faults.run(name)
         case ["sample"]:
             print(f"sample: {sample()} calls")
         case _:

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.flash_attention_tiles import heads_together, log2_together
 from kernels.proof import assert_equal, flash_attention, softmax
 from kernels.vector_add import add
 
@@ -69,10 +70,56 @@ def test_flash_attention_any(S_q, S_kv, D, causal, H_kv, group, B, layout):
 
 
 def test_flash_attention_takes_heads_in_groups(monkeypatch):
-    """Causal tiles of two heads at a time, the last group smaller: on a GPU so long keys make it so."""
+    """Causal tiles of two heads at a time, the last group not full: on a GPU so long keys make it so."""
     monkeypatch.setattr("kernels.flash_attention_tiles.L2_BYTES", 2 * 2 * 70 * 16 * 4)  # K and V of two heads
     shape = flash_attention.Shape("groups", 70, 70, 16, True, 5, 5)
     flash_attention.check(flash_attention.module.flash_attention, shape, torch.float32, "cpu")
+
+
+@pytest.mark.parametrize(
+    "heads, together, wanted",
+    [(5, 5, (3, 8)), (6, 6, (3, 8)), (12, 3, (1, 12)), (9, 4, (2, 12)), (12, 100, (4, 16)), (64, 48, (5, 64)), (1, 1, (0, 1))],
+)
+def test_heads_together_are_a_power_of_two(heads, together, wanted):
+    assert log2_together(heads, together) == wanted
+
+
+@pytest.mark.parametrize(
+    "heads, group, size, times, wanted", [(12, 3, 2, 1, 6), (12, 1, 2, 2, 4), (4, 1, 2, 1, 2), (2, 1, 2, 9, 2), (12, 3, 99, 1, 3)]
+)
+def test_heads_that_fit(monkeypatch, heads, group, size, times, wanted):
+    """Query heads of a group share their keys: so many more fit into L2."""
+    monkeypatch.setattr("kernels.flash_attention_tiles.L2_BYTES", 4)
+    assert heads_together(heads, group, size, times) == wanted
+
+
+def launched(monkeypatch, S_q, S_kv, D, causal):
+    """(`short` that config was asked for, whether q, k, v and o became descriptors) of one fp16 call."""
+    module, short, operands = flash_attention.module, [], []
+    config, operand = module.config, module.operand
+    monkeypatch.setattr(module, "config", lambda *given, **more: short.append(more["short"]) or config(*given, **more))
+    monkeypatch.setattr(module, "operand", lambda x, rows, tma: operands.append(tma) or operand(x, rows, tma))
+    monkeypatch.setattr(module, "SHORT", 40)
+    flash_attention.check(module.flash_attention, flash_attention.Shape("one", S_q, S_kv, D, causal), torch.float16, "cpu")
+    return short[0], operands
+
+
+@pytest.mark.parametrize("S_q, S_kv, causal, short", [(41, 40, True, True), (40, 41, True, False), (41, 40, False, False)])
+def test_short_is_causal_with_few_keys(monkeypatch, S_q, S_kv, causal, short):
+    assert launched(monkeypatch, S_q, S_kv, 16, causal)[0] == short
+
+
+@pytest.mark.parametrize("D, loads, store", [(64, True, False), (65, False, False), (72, True, True), (128, True, True), (129, False, False)])
+def test_where_descriptors_are_used(monkeypatch, D, loads, store):
+    """For o from a tile of 128 columns on; for none where rows of so many elements are not aligned."""
+    assert launched(monkeypatch, 20, 20, D, False)[1][:4] == [loads, loads, loads, store]
+
+
+def test_short_tiles():
+    config = flash_attention.module.config
+    assert config(torch.float16, 64, (9, 0), short=True).BLOCK_N < config(torch.float16, 64, (9, 0)).BLOCK_N
+    for D, capability in ((64, None), (64, (12, 0)), (32, (9, 0)), (128, (9, 0)), (256, (9, 0))):
+        assert config(torch.float16, D, capability, short=True) == config(torch.float16, D, capability)
 
 
 def test_flash_attention_equals_the_tiled_reference():

@@ -23,7 +23,7 @@ REPRESENTATIVE = {
         *("fp32-backward-strided", "bf16-backward-split", "bf16-backward-wide", "fp64-backward-widest", "fp64-backward-wide"),
     ],
     "flash_attention": [
-        *("fp16-d128", "fp16-d128-causal", "bf16-d128", "fp16-d64", "fp16-d64-causal", "bf16-d64-causal"),
+        *("fp16-d128", "fp16-d128-causal", "bf16-d128", "fp16-d64", "fp16-d64-causal", "bf16-d64-causal", "fp16-d64-causal-short"),
         *("fp16-d32", "fp16-d16", "fp32-d32", "fp32-d64-causal", "fp32-d128-causal"),
     ],
     "flash_attention_backward": [

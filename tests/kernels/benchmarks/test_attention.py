@@ -125,7 +125,7 @@ def dry(monkeypatch):
         "DEVICE": "cpu", "TOKENS": 64, "HIDDEN": 256, "LENGTHS": (16, 32), "BACKWARD_LENGTHS": (32,), "BF16_LENGTHS": (32,),
         "SIZES": ((1, 64), (2, 128)), "need_gpu": lambda: None, "prepare": lambda *direction: None,
         "interleaved_ms": lambda calls: {name: (once(fn) - 1, 2.0, 3.0) for name, fn in calls.items()},
-        "peak_extra_mb": once, "launch_us": once, "ours": stand_in, "plain": stand_in,
+        "peak_extra_mb": once, "launch_us": once, "median_ms": once, "ours": stand_in, "plain": stand_in,
         "sdpa_peers": lambda causal, **options: {"sdpa_flash": stand_in(causal), "sdpa_cudnn": stand_in(causal)},
         "flex_attention": lambda shape: stand_in(shape.causal),
     }  # fmt: skip
@@ -185,11 +185,11 @@ _attn_fwd = types.SimpleNamespace(configs=list(range(20)), cache={"what an impor
 
 
 def attention(q, k, v, causal, sm_scale, warp_specialize):
-    assert sm_scale == q.shape[-1] ** -0.5 and warp_specialize is False
-    key = (q.shape, causal)
+    assert sm_scale == q.shape[-1] ** -0.5 and not (causal and warp_specialize)
+    key = (q.shape, causal, warp_specialize)
     calls.append((_attn_fwd.cache, key, list(_attn_fwd.configs)))
     _attn_fwd.cache[key] = "tuned"
-    if q.shape[2] in REFUSED:
+    if q.shape[2] in REFUSED or warp_specialize in REFUSED:
         raise ValueError("no room in shared memory")
     return scaled_dot_product_attention(q, k, v, is_causal=causal)
 """
@@ -256,9 +256,21 @@ def test_the_tutorial_is_timed(tutorial):
 def test_the_tutorial_is_tuned_for_every_shape(tutorial):
     attention_packages.measure()
     keys = {key for _, key, _ in tutorial.calls}
-    assert len(keys) == 4 < len(tutorial.calls)  # S, causal
+    assert len(keys) == 6 < len(tutorial.calls)  # S, causal; without a mask with warps specialised as well
     assert all(list(cache) == [key] for cache, key, _ in tutorial.calls), "tuned for another shape"
-    assert len({id(cache) for cache, _, _ in tutorial.calls}) == 4
+    assert len({id(cache) for cache, _, _ in tutorial.calls}) == 6
+
+
+@pytest.mark.parametrize("times, refused, best", [((1.0, 2.0), (), False), ((2.0, 1.0), (), True), ((2.0, 1.0), (True,), False)])
+def test_the_better_of_the_tutorials_two_is_timed(times, refused, best, tutorial, monkeypatch):
+    tutorial.REFUSED, left = refused, list(times)
+    monkeypatch.setattr(attention_packages, "median_ms", lambda call: left.pop(0))
+    run, (q, k, v) = attention_packages.tuned(tutorial, attention_packages.SHAPES[0]), attention_packages.SHAPES[0].draw(3)
+    tutorial.calls.clear()
+    run(q, k, v)
+    assert tutorial.calls[-1][1][2] is best
+    run(q, k, v)
+    assert len(tutorial.calls) == 4 and tutorial.calls[-1][1][2] is best  # both tried once
 
 
 def test_the_package_is_timed(fa4):
@@ -317,5 +329,8 @@ def test_every_configuration_is_compiled_once(tutorial):
     for start in range(attention_packages.WORKERS):
         tutorial._attn_fwd.configs = configs
         attention_packages.compile_tutorial(start)
-    seen = [(shape[2], causal, *met) for _, (shape, causal), met in tutorial.calls]
-    assert sorted(seen) == sorted((shape.S, shape.causal, config) for shape in attention_packages.SHAPES for config in configs)
+    seen = [(shape[2], causal, specialised, *met) for _, (shape, causal, specialised), met in tutorial.calls]
+    assert sorted(seen) == sorted(
+        (shape.S, shape.causal, one, config)
+        for shape in attention_packages.SHAPES for one in attention_packages.specialised(shape) for config in configs
+    )  # fmt: skip
