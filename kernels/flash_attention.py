@@ -16,8 +16,8 @@ Versions tried, on one H200, fp16, TFLOP/s at S = 16384 (causal), tile rows x ke
 - d 256: 64x64, 4, 2: 421 (390); 64x32, 4, 2: 417 (400); 128x32, 8, 2: 330 (363).
 - the causal mask in every tile: d 64 367, d 128 471, where a branch gives 460 and 540; two loops, without and with a mask:
   433, 502 (registers spill), d 256 524. At d 256 the branch makes the machine-code compiler wait after every wgmma: 430.
-- where a program finds its tile by divisions, S = 1024: d 64 408 (308), d 128 467 (370); by a shift, and with one query
-  head a key-value head known to the compiler: 412 (314), 468 (371); O through a descriptor besides: 412 (312), 472 (375).
+- where a program finds its tile by divisions, S = 1024: d 64 408 (308), d 128 467 (370); by a shift, and with a
+  group of 1 known to the compiler: 412 (314), 468 (371); O through a descriptor besides: 412 (312), 472 (375).
 Not covered: dropout, attention biases and other masks, fp64, second derivatives; bf16 in Triton's interpreter, which
 multiplies bit patterns. A tensor whose last dimension is not contiguous is copied first, and q for a negative scale.
 """
@@ -45,11 +45,11 @@ TINY = 1e-30  # stands for a scale of 0: 2^(s * TINY) is 1 as well, but a masked
 
 
 # --8<-- [start:kernel]
-@triton.jit(do_not_specialize=["heads", "H_q", "together", "S_q", "S_kv"])
+@triton.jit(do_not_specialize=["heads", "H_q", "together_log2", "S_q", "S_kv"])
 def flash_attention_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr,  # q, k and v as pointers, or with TMA as descriptors; o with TMA_O
     strides_q, strides_k, strides_v, strides_o,  # of each: elements from one batch entry, head and row to the next
-    heads, H_q, group, together, S_q, S_kv,  # B * H_q; query heads per key-value head; 2^together heads' tiles mix
+    heads, H_q, group, together_log2, S_q, S_kv,  # heads: B * H_q; group: query heads per key-value head
     qk_scale,  # |sm_scale| * log2(e), above 0: exp2 is what the hardware computes
     D: tl.constexpr, BLOCK_D: tl.constexpr,  # head dimension, and the power of two that holds it
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # query rows and keys of one tile
@@ -57,11 +57,10 @@ def flash_attention_kernel(
     TMA: tl.constexpr, TMA_O: tl.constexpr,
 ):  # fmt: skip
     tiles = tl.cdiv(S_q, BLOCK_M)
-    tile, head = place(tiles, together)
+    tile, head = place(tiles, together_log2)
     if CAUSAL:
         if head >= heads:  # the last group of heads is not full
             return
-    if CAUSAL:
         tile = tiles - 1 - tile  # the last rows see most keys: longest first, so that the end is not awaited
     start_m = tile * BLOCK_M
     b, h = head // H_q, head % H_q
@@ -151,13 +150,14 @@ def forward_plain(q, k, v, o, lse, causal, qk_scale):
     tma_o = tma and padded(D) >= 128 and use_descriptors(flash_attention_kernel, o)  # below, pointers are as fast
     blocks = config(q.dtype, D, capability(q) if tma else None, short=causal and S_kv <= SHORT)
     tiles, group = triton.cdiv(S_q, blocks.BLOCK_M), H_q // H_kv
-    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size()) if causal else 1
-    together, launched = log2_together(B * H_q, together)
+    mixed = causal and 2 * tiles * B * H_q < 2**31  # a grid holds no more, and the last group of heads may be half empty
+    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size()) if mixed else 1
+    together_log2, launched = log2_together(B * H_q, together)
     flash_attention_kernel[(tiles * launched,)](
         operand(q, blocks.BLOCK_M, tma), operand(k, blocks.BLOCK_N, tma), operand(v, blocks.BLOCK_N, tma),
         operand(o, blocks.BLOCK_M, tma_o), lse,
         q.stride()[:3], k.stride()[:3], v.stride()[:3], o.stride()[:3],
-        B * H_q, H_q, group, together, S_q, S_kv, qk_scale,
+        B * H_q, H_q, group, together_log2, S_q, S_kv, qk_scale,
         D=D, BLOCK_D=padded(D), CAUSAL=causal, WHOLE=S_kv % blocks.BLOCK_N == 0, TMA=tma, TMA_O=tma_o, **blocks._asdict(),
     )  # fmt: skip
 # --8<-- [end:wrapper]

@@ -28,8 +28,8 @@ do those of docs/evidence):
 - waiting for P V where ptxas puts it, before the exponentials, and after them: d = 128 671, 657, causal 643, 671 (S = 4096
   676, 665, causal 616, 630; S = 1024 594, 591, causal 455, 462); d = 64 531, 522 (514, 510); d = 256 745, 688 (695, 687)
 - a quarter of the exponentials by a polynomial of degree 3: d = 128 685, 578 (665, 597); d = 64 538, 496; d = 256 763, 673
-- causal tiles by a counter, and by number, there and back: d = 64 529, 495; d = 128 683, 623; d = 256 705, 603, with the tiles
-  of all heads mixed 715, 724 (S = 4096 643, 646, where over 64 MB the counter gives 653)
+- causal tiles by a counter, and by number, every other round in reverse: d = 64 529, 495; d = 128 683, 623; d = 256 705,
+  603, with the tiles of all heads mixed 715, 724 (S = 4096 643, 646, where over 64 MB the counter gives 653)
 - d = 128 with three consumers and blocks of 64 keys, three stages: 637 (causal 621), as it stands 694 (658)
 - a correction 2^(m c - m' c): fused, it just misses 1 where the maximum m stays, and after 2^24 keys the log-sum-exp
   was off by 0.08; hence 2^((m - m') c)
@@ -55,7 +55,7 @@ DTYPES = (torch.float16, torch.bfloat16)
 HEAD_DIMS = (64, 128, 256)
 ROWS = 64  # query rows of a consumer: what the four warps of one wgmma cover
 ALIGNMENT = 16  # bytes, of what TMA reads: base addresses and strides
-LONG_BYTES = 4 * 2**20  # of a head's K and V: so many of its tiles run at once that they need not all stay in L2
+LONG_BYTES = 4 * 2**20  # of a head's K and V from which on causal tiles mix over twice L2_BYTES: many programs share each head
 LN2 = gl.constexpr(math.log(2))
 
 
@@ -95,7 +95,7 @@ def load_block(desc, buffers, full, empty, block, count, b, h, STAGES: gl.conste
 def next_tile(tile, counter_ptr, DYNAMIC: gl.constexpr):
     """The tile after this one: by a counter, or by number, as the first ones went."""
     if DYNAMIC:
-        gdc_wait()  # for the kernel that sets the counter to 0: this one was launched before its end
+        gdc_wait()  # where launched early: for the kernel that sets the counter to 0
         return gl.num_programs(0) + gl.atomic_add(counter_ptr, 1, sem="relaxed")
     else:
         return tile + gl.num_programs(0)
@@ -218,7 +218,7 @@ def read_tile(tile_smem):
 def pin(count, barrier):
     """Keep ptxas from moving a wait for products past what stands above: it moves nothing past a branch.
 
-    The branch is never taken, and waits for nobody.
+    This one is never taken; ptxas cannot tell that a count is never negative.
     """
     if count < 0:
         mbarrier.arrive(barrier, count=1)
@@ -226,7 +226,7 @@ def pin(count, barrier):
 
 @gluon.jit
 def consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.constexpr):
-    """Four warps that attend with ROWS rows of every tile: S = Q K^T, softmax and O = P V, two products in flight."""
+    """Four warps that attend with ROWS rows of every tile: S = Q K^T, softmax and O = P V, one product issued ahead."""
     o_desc, lse_ptr, buffers, o_smem, handover, barriers, H_q, S_q, S_kv, qk_scale = given
     q_smem, k_smem, v_smem = buffers
     q_full, q_empty, k_full, k_empty, v_full, v_empty, turn = barriers
@@ -299,7 +299,7 @@ def consumer(given, INDEX: gl.constexpr, CAUSAL: gl.constexpr, CONFIG: gl.conste
                     mbarrier.wait(turn.index(INDEX), count + 1 & 1 ^ FIRST)
                 s = warpgroup_mma(q, k.permute((1, 0)), zeros, use_acc=False, is_async=True)
                 v = filled(v_smem, v_full, count, STAGES)
-                acc = warpgroup_mma(p, v, acc, is_async=True)  # of the block before: runs on through this one's softmax
+                acc = warpgroup_mma(p, v, acc, is_async=True)  # of the block before
                 if PING_PONG:
                     mbarrier.arrive(turn.index(NEXT), count=1)
                 s = warpgroup_mma_wait(1, deps=[s])  # all but the latest product, that of P and V
@@ -420,7 +420,7 @@ class Config(NamedTuple):
     OWN_O: bool  # a buffer for O beside that of Q, which is then free for the next tile earlier
     TREE: bool  # the row maximum in two steps
     SKIP: bool  # a consumer passes over blocks that only other consumers' rows see
-    WAIT_LAST: bool  # for the product P V after the exponentials; else the compiler waits before them
+    WAIT_LAST: bool  # wait for the product P V only after the exponentials, by `pin`; else ptxas moves the wait before them
     MASK_APART: bool  # causal: blocks that need a mask in a loop of their own; else an `if` in the one loop
 
     @property
@@ -484,7 +484,8 @@ def forward(q, k, v, o, lse, causal, qk_scale):
     programs = min(tiles, multiprocessors(q))
     head_bytes = 2 * S_kv * D * k.element_size()
     together = heads_together(B * H_q, group, head_bytes, 2 if head_bytes >= LONG_BYTES else 1) if causal else 1
-    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
+    # This kernel may start while the one that fills `counter`, an ordinary launch, ends: what came before has ended.
+    counter = (torch.zeros if chosen.DYNAMIC else torch.empty)(1, dtype=torch.int32, device=q.device)
     flash_attention_hopper_kernel[(programs,)](
         descriptor(q, ROWS), descriptor(k, chosen.BLOCK_N), descriptor(v, chosen.BLOCK_N), descriptor(o, ROWS),
         lse, counter, H_q, group, S_q, S_kv, B * H_q, together, qk_scale,

@@ -508,7 +508,7 @@ class Config(NamedTuple):
     BLOCK: int  # keys (dQ) or query rows (dK and dV) of a block that streams by
     STAGES: int  # buffers for blocks of K or Q, and as many for V or dO
     FOUR_IN_FLIGHT: bool = False  # dK and dV: all products of a step at once, K and V in registers: at d = 64 they fit
-    WAIT_LAST: bool = False  # dK and dV, else: for dP after the exponentials; else the compiler waits before them
+    WAIT_LAST: bool = False  # dK and dV: wait for dP only after the exponentials, by `pin`; else ptxas waits before them
 
 
 def config(D, causal):

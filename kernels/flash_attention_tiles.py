@@ -21,16 +21,16 @@ INTERPRETED_SMS = 40  # multiprocessors that the interpreter stands for: enough 
 
 # --8<-- [start:place]
 @triton.jit
-def place(tiles, together):
-    """(tile, head) of this program. Heads go in groups of 2^together: all heads of a group for tile 0, then tile 1 …
+def place(tiles, together_log2):
+    """(tile, head) of this program. Heads go in groups of 2^together_log2: all heads of a group for tile 0, then tile 1 …
 
     So programs that run at the same time share the keys and values of few heads, which stay in L2. Heads past the last
     one are nobody's: the last group is as large as the others. Powers of 2 are shifted: a division takes longer.
     """
     pid = tl.program_id(axis=0)
-    group = pid // (tiles << together)
-    within = pid - group * (tiles << together)
-    return within >> together, (group << together) + (within & ((1 << together) - 1))
+    group = pid // (tiles << together_log2)
+    within = pid - group * (tiles << together_log2)
+    return within >> together_log2, (group << together_log2) + (within & ((1 << together_log2) - 1))
 # --8<-- [end:place]
 
 
@@ -85,10 +85,10 @@ def output_like(x):
     """Uninitialised, of x's shape, last dimension contiguous: in x's own layout where that has it so, else contiguous.
 
     Then a caller's transpose and reshape of token-major tensors copy nothing. empty_like alone may move another dimension
-    of stride 1 to the end where x overlaps itself.
+    of stride 1 to the end where x overlaps itself. Rows of one element: contiguous, since fake tensors may order them otherwise.
     """
     new = torch.empty_like(x)
-    return new if new.stride(-1) == 1 else torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    return new if x.shape[-1] > 1 and new.stride(-1) == 1 else torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
 def capability(x):

@@ -107,9 +107,8 @@ def interleaved_ms(calls, rounds=5, ms=10, most=25):
     """{name: (20th percentile, median, 80th percentile)} of {name: function}, device time of one call with cold L2.
 
     In each round every function in turn runs for about `ms`, FEWEST times or more and at most `most`, the order reversed
-    every other round: so
-    clocks and temperature are the same for all. Before each call FLUSH_BYTES are read: L2 then holds nothing of use and
-    nothing still to be written, and the host has launched the call before the device gets to it.
+    every other round: so clocks and temperature are the same for all. Before each call FLUSH_BYTES are read: L2 then holds
+    nothing of use and nothing still to be written, and the host has launched the call before the device gets to it.
     """
     import torch
 

@@ -2,8 +2,8 @@
 
 The tutorial is a file of Triton's repository, python/tutorials/06-fused-attention.py, which TRITON_TUTORIAL names; its
 configurations are tuned anew for every shape, as it does itself, by shorter readings, and apart for causal shapes, which
-its cache mixes with the others; without a mask the better of warps specialised and not is taken. FlashAttention-4 is the package
-flash-attn-4. Each is absent where it is not there.
+its cache mixes with the others; without a mask, on Hopper, the better of warp-specialised and not. FlashAttention-4 is the
+package flash-attn-4. Each is absent where it is not there.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ def measure():
     for shape in SHAPES if tutorial or fa4 else []:
         q, k, v = shape.draw(3)
         expected, calls = reference(q, k, v, shape.causal), {}
-        for peer, run in _peers(shape, tutorial, fa4).items():
+        for peer, run in _peers(shape, tutorial, fa4, absent).items():
             with at(f"attention_packages，{shape}，{peer}"):
                 out = _offered(peer, partial(run, q, k, v), absent, shape)
                 if out is None:
@@ -67,10 +67,10 @@ def measure():
     return figures | absent_note(absent)
 
 
-def _peers(shape, tutorial, fa4):
+def _peers(shape, tutorial, fa4, absent):
     peers = {}
     if tutorial:
-        peers["tutorial"] = tuned(tutorial, shape)
+        peers["tutorial"] = tuned(tutorial, shape, absent)
     if fa4:
         peers["fa4"] = package(fa4, shape.causal)
     return {**peers, "sdpa_cudnn": sdpa_peers(shape.causal)["sdpa_cudnn"], "plain": plain(shape.causal), "ours": ours(shape.causal)}
@@ -111,8 +111,11 @@ def load_tutorial():
     return module, hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def tuned(module, shape):
-    """The tutorial's function with the best of its configurations for a shape, found in the first call."""
+def tuned(module, shape, absent):
+    """The tutorial's function with the best of its configurations for a shape, found in the first call.
+
+    absent: gets an entry where one of its ways fails and another takes its place.
+    """
     from triton.testing import do_bench
 
     kernel, found, best = module._attn_fwd, {}, None
@@ -125,29 +128,30 @@ def tuned(module, shape):
     def run(q, k, v):
         nonlocal best
         if best is None:
-            best = fastest({one: partial(attend, one, q, k, v) for one in specialised(shape)})
+            best, failed = fastest({one: partial(attend, one, q, k, v) for one in ways(shape)})
+            absent.update({f"tutorial {shape} warp_specialize={one}": error for one, error in failed.items()})
         return attend(best, q, k, v)
 
     return run
 
 
-def specialised(shape):
+def ways(shape):
     """Whether warps are specialised: without a mask both ways, as the tutorial's own benchmark does on Hopper."""
     return (False,) if shape.causal else (False, True)
 
 
 def fastest(calls):
-    """Key of the fastest of {key: function}; those that fail are passed over. The last error where all do."""
-    times, last = {}, None
+    """(key of the fastest, {key: error}) of {key: function}; those that fail are passed over, the last error where all do."""
+    times, failed = {}, {}
     for key, call in calls.items():
         try:
             call()
             times[key] = median_ms(call)
         except Exception as error:  # what does not compile or fit has no common base
-            last = error
+            failed[key] = error
     if not times:
-        raise last
-    return min(times, key=times.get)
+        raise list(failed.values())[-1]
+    return min(times, key=times.get), failed
 
 
 def prepare():
@@ -163,7 +167,7 @@ def compile_tutorial(start):
     configs = kernel.configs[start::WORKERS]
     for shape in SHAPES:
         for config in configs:
-            for one in specialised(shape):
+            for one in ways(shape):
                 kernel.configs, kernel.cache = [config], {}
                 with contextlib.suppress(Exception):  # what does not fit is left out when it is tuned
                     module.attention(*shape.draw(3), shape.causal, shape.d**-0.5, one)

@@ -40,17 +40,15 @@ def race_kernel(x_ptr):
 
 @gluon.jit
 def fill_twice(desc, buffer, full):
-    mbarrier.expect(full, desc.block_type.nbytes)
-    tma.async_copy_global_to_shared(desc, [0, 0], full, buffer)
-    mbarrier.wait(full, 0)
-    mbarrier.expect(full, desc.block_type.nbytes)
-    tma.async_copy_global_to_shared(desc, [SIDE, 0], full, buffer)  # nobody has said that the buffer is empty
-    mbarrier.wait(full, 1)
+    for i in gl.static_range(2):
+        mbarrier.expect(full.index(i), desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(desc, [i * SIDE, 0], full.index(i), buffer)  # nobody has said that it is empty
+        mbarrier.wait(full.index(i), 0)
 
 
 @gluon.jit
 def read_once(x_ptr, buffer, full, WGMMA: gl.constexpr):
-    mbarrier.wait(full, 0)
+    mbarrier.wait(full.index(0), 0)
     if WGMMA:
         layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])
         x = warpgroup_mma(buffer, buffer.permute((1, 0)), gl.zeros([SIDE, SIDE], gl.float32, layout), is_async=True)
@@ -66,8 +64,9 @@ def read_once(x_ptr, buffer, full, WGMMA: gl.constexpr):
 def overwrite_kernel(desc, x_ptr, WGMMA: gl.constexpr):
     """TMA brings a second tile while the first may still be read, by ordinary loads or by wgmma: nobody waits for empty."""
     buffer = gl.allocate_shared_memory(desc.dtype, desc.block_shape, desc.layout)
-    full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
-    mbarrier.init(full, count=1)
+    full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(2):
+        mbarrier.init(full.index(i), count=1)
     gl.warp_specialize([(read_once, (x_ptr, buffer, full, WGMMA)), (fill_twice, (desc, buffer, full))], [1], [32])
 
 

@@ -3,10 +3,12 @@
 import math
 from functools import partial
 from typing import NamedTuple
+from unittest import mock
 
 import torch
 
 from kernels import flash_attention as module
+from kernels import flash_attention_hopper
 from kernels.flash_attention_tiles import padded
 from kernels.proof import Case, Variant, assert_close, assert_equal, assert_near, guarded_outputs, signature
 
@@ -76,6 +78,16 @@ LARGE = (
     Shape("long-256", 700, 900, 256, causal=True, H_q=4, H_kv=1),
     Shape("many-heads", 16, 16, 16, B=70, H_q=1000, H_kv=1000),  # more heads than a grid's second axis would hold
 )
+PLAIN = tuple(  # on Hopper its own kernel would take these
+    shape._replace(name=f"plain-{shape.name}-d{D}", D=D)
+    for D in flash_attention_hopper.HEAD_DIMS
+    for shape in (
+        Shape("odd-lengths", 333, 201, D, B=2, layout="token-major"),
+        Shape("heads-odd", 333, 391, D, causal=True, H_q=5, H_kv=5, B=3),
+        Shape("grouped", 391, 333, D, causal=True, H_q=6, H_kv=2, layout="window"),
+        Shape("long", 500, module.SHORT + 77, D, causal=True, H_q=4),
+    )
+)
 
 
 def cases(device, flash_attention=module.flash_attention):
@@ -87,7 +99,17 @@ def cases(device, flash_attention=module.flash_attention):
     found = [Case(f"{s.name}-{str(d)[6:]}", partial(check, flash_attention, s, d)) for s, d in table]
     if device == "cuda":
         found += [Case("past-32-bits-float16", partial(_check_last_head, flash_attention))]
+        found += [
+            Case(f"{s.name}-{str(d)[6:]}", partial(_plainly, flash_attention, s, d))
+            for s in PLAIN for d in (torch.float16, torch.bfloat16)
+        ]  # fmt: skip
     return found
+
+
+def _plainly(flash_attention, shape, dtype, device):
+    """`check` with the plain kernel, where Hopper's own would take the call."""
+    with mock.patch.object(flash_attention_hopper, "supported", lambda *_: False):
+        check(flash_attention, shape, dtype, device)
 
 
 def check(flash_attention, shape, dtype, device):
@@ -159,9 +181,9 @@ def _window(B, H, S, D, make):
     return inside
 
 
-def inputs(shape, dtype, device):
-    """q, k, v of a Shape, random with a fixed seed, q and k with its spread."""
-    generator = torch.Generator(device).manual_seed(0)
+def inputs(shape, dtype, device, seed=0):
+    """q, k, v of a Shape, random, q and k with its spread."""
+    generator = torch.Generator(device).manual_seed(seed)
 
     def make(*size):
         return torch.randn(size, generator=generator, device=device, dtype=torch.float32).to(dtype)
@@ -181,11 +203,14 @@ TILES = ("q_ptr", "k_ptr", "v_ptr", "o_ptr", "do_ptr")  # what is moved in tiles
 
 
 def variants(thorough=False):
-    """fp16 at d = 128 and 64, and fp32; with `thorough` every tile shape of `config`, odd dimensions and strides."""
+    """fp16 at d = 128 and 64, and fp32; with `thorough` every tile shape of `config`, odd dimensions and strides.
+
+    Those that are timed have a key-value head for each query head, which the launcher makes a constant.
+    """
     table = [
-        ("fp16-d128", "fp16", 128, False, True),
-        ("fp16-d128-causal", "fp16", 128, True, True),
-        ("fp16-d64", "fp16", 64, False, True),
+        ("fp16-d128", "fp16", 128, False, True, True, False, 1),
+        ("fp16-d128-causal", "fp16", 128, True, True, True, False, 1),
+        ("fp16-d64", "fp16", 64, False, True, True, False, 1),
         ("fp32-d64", "fp32", 64, False, True),
     ]
     if thorough:
@@ -205,16 +230,17 @@ def variants(thorough=False):
             ("fp32-d256-causal", "fp32", 256, True, False),
             ("fp16-d64-odd-strides", "fp16", 64, True, False, False),
             ("fp16-d1-odd-strides", "fp16", 1, True, False, False),
-            ("fp16-d64-causal-short", "fp16", 64, True, True, True, True),
+            ("fp16-d64-causal-short", "fp16", 64, True, True, True, True, 1),
+            ("fp16-d128-causal-grouped", "fp16", 128, True, True),
         ]
     return [variant for row in table for variant in _variants(*row)]
 
 
-def _variants(name, dtype, D, causal, whole, divisible=True, short=False):
+def _variants(name, dtype, D, causal, whole, divisible=True, short=False, group=None):
     moved = {"q_ptr": "BLOCK_M", "k_ptr": "BLOCK_N", "v_ptr": "BLOCK_N"} | ({"o_ptr": "BLOCK_M"} if padded(D) >= 128 else {})
     return attention_variants(
         name, module.flash_attention_kernel, partial(module.config, short=short), dtype, D, moved,
-        {"o_ptr": dtype, "lse_ptr": "fp32"}, {"CAUSAL": causal, "WHOLE": whole}, divisible,
+        {"o_ptr": dtype, "lse_ptr": "fp32"}, {"CAUSAL": causal, "WHOLE": whole} | ({"group": group} if group else {}), divisible,
     )  # fmt: skip
 
 

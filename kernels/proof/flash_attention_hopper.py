@@ -10,7 +10,7 @@ import torch
 
 from kernels import flash_attention_hopper as module
 from kernels.proof import Case, Variant, assert_equal, signature
-from kernels.proof.flash_attention import Shape, check
+from kernels.proof.flash_attention import Shape, check, inputs
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -47,7 +47,46 @@ def cases(device):
         return []
     table = [(shape, dtype) for D in module.HEAD_DIMS for shape in shapes(D) for dtype in module.DTYPES]
     found = [Case(f"{s.name}-d{s.D}-{str(d)[6:]}", partial(check, attend, s, d)) for s, d in table]
-    return [*found, Case("past-32-bits-float16", _check_last_entry)]
+    found += [Case("past-32-bits-float16", _check_last_entry)]
+    return found + [Case(check.__name__.strip("_"), check) for check in (_check_right_behind, _check_graph)]
+
+
+def _check_right_behind(device):
+    """Inputs are written right before each call and nothing waits: the early launch must not read what was there before."""
+    draws, expected = _draws(device)
+    q, k, v = (torch.zeros_like(x) for x in draws[0])
+    found = []
+    for draw in draws * 5:
+        for x, new in zip((q, k, v), draw):
+            x.copy_(new)
+        found.append(attend(q, k, v, causal=True))
+    for i, out in enumerate(found):
+        assert_equal(out, expected[i % len(draws)], f"o of call {i}")
+
+
+def _check_graph(device):
+    """Replayed from a CUDA graph with other inputs."""
+    draws, expected = _draws(device)
+    q, k, v = (x.clone() for x in draws[0])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = attend(q, k, v, causal=True)
+    for i, draw in enumerate(draws):
+        for x, new in zip((q, k, v), draw):
+            x.copy_(new)
+        graph.replay()
+        assert_equal(o, expected[i], f"o of replay {i}")
+
+
+def _draws(device):
+    """([(q, k, v)], [o]): several tiles a program, d = 128, each o from a call that waits."""
+    draws = [inputs(Shape("drawn", 900, 900, 128, B=4, H_q=8, H_kv=8), torch.float16, device, seed) for seed in range(8)]
+    expected = []
+    for draw in draws:
+        torch.cuda.synchronize()
+        expected.append(attend(*draw, causal=True))
+        torch.cuda.synchronize()
+    return draws, expected
 
 
 def attend(q, k, v, *, causal=False, sm_scale=None, return_lse=False):

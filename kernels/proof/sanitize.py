@@ -63,7 +63,10 @@ def check(tool):
     found = {"fault": fault}
     for name in faults.FAULTS:
         if name.startswith(f"{tool}_"):
-            found[f"{name.removeprefix(tool)[1:]}_fault"], _ = _errors(tool, _part("fault", name, under=under))
+            told = _part("fault", name, under=under)
+            found[f"{name.removeprefix(tool)[1:]}_fault"], printed = _errors(tool, told)
+            if told.returncode:  # else a kernel that did not run would count as one that is not seen
+                raise OSError(f"{tool} 没有跑完 kernels/proof/faults.py 的 {name}：{printed.strip()[-300:]}")
     told = _part("sample", under=under)
     errors, printed = _errors(tool, told)
     calls = re.search(r"sample: (\d+) calls", told.stdout)

@@ -35,9 +35,10 @@ def compiled(variant):
         file.flush()
         run = lambda *command: subprocess.run([*command, file.name], capture_output=True, text=True, check=True).stdout
         sass, usage = run(TOOLS / "nvdisasm", "-c"), run(TOOLS / "cuobjdump", "--dump-resource-usage")
-    names = ("HGMMA", "WARPGROUP.DEPBAR", "UTMALDG", "UTMASTG", "USETMAXREG")
+    names = ("HGMMA", "WARPGROUP.DEPBAR", "UTMALDG", "UTMASTG", "USETMAXREG", "ACQBULK")
     found = {name: len(re.findall(name, sass)) for name in names}
-    order = "".join({"HG": "H", "WA": "D", "MU": "E"}[x[:2]] for x in re.findall("HGMMA|WARPGROUP.DEPBAR|MUFU.EX2", sass))
+    letters = {"HGMMA": "H", "WARPGROUP.DEPBAR": "D", "MUFU.EX2": "E", "ACQBULK": "A", "ATOMG": "C"}
+    order = "".join(letters[name] for name in re.findall("|".join(letters), sass))
     return found | {"order": order, "stack": int(re.search("STACK:([0-9]+)", usage)[1]), "shared": built.metadata.shared}
 
 proofs = (flash_attention_hopper, flash_attention_hopper_backward)
@@ -78,6 +79,16 @@ def test_products_stay_in_flight(name):
 def test_waits_after_the_exponentials(name, exponentials, dtype):
     """Where `pin` says so, a block's exponentials stand between the wait for its scores and that for the other products."""
     assert re.search(f"HDE{{{exponentials},}}D", compiled()[name.format(dtype)]["order"])
+
+
+@pytest.mark.parametrize("D", module.HEAD_DIMS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_waits_for_the_counter_before_it_takes_from_it(D, causal):
+    """The launch is early: the kernel that sets the counter to 0 may not have ended."""
+    found = compiled()[f"fp16-d{D}" + "-causal" * causal]
+    dynamic = module.config(D, causal).DYNAMIC
+    assert found["ACQBULK"] == dynamic and ("C" in found["order"]) == dynamic
+    assert not re.search("C.*A", found["order"])
 
 
 def test_variants_are_for_hopper_alone():

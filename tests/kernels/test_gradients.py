@@ -5,6 +5,7 @@ import torch
 
 from kernels import flash_attention as module
 from kernels.flash_attention import flash_attention
+from kernels.proof.flash_attention import LAYOUTS
 
 UNSEEN = pytest.mark.filterwarnings("ignore::UserWarning")  # torch's own, of its compiler
 
@@ -15,18 +16,25 @@ def leaves(H=4, S_q=9, S_kv=12):
 
 
 @UNSEEN
-@pytest.mark.parametrize("token_major", [False, True])
-def test_forward_passes_opcheck(token_major):
-    q, k, v = leaves()
-    if token_major:
-        q = torch.randn(1, 9, 4, 8, requires_grad=True).transpose(1, 2)
+@pytest.mark.parametrize("layout", ["plain", "token-major", "expanded", "overlapping"])
+@pytest.mark.parametrize("D", [8, 1])
+def test_forward_passes_opcheck(layout, D):
+    q, k, v = drawn(layout, D)
     torch.library.opcheck(module.attention_op, (q, k, v, True, 0.3))
+
+
+def drawn(layout, D):
+    """q [1, 4, 9, D] in a layout, k and v [1, 2, 9, D]."""
+    q, k, v = (LAYOUTS[layout](1, H, 9, D, torch.randn) for H in (4, 2, 2))
+    return q.requires_grad_(layout in ("plain", "token-major")), k, v  # autograd's test copies, which sharing forbids
 
 
 @UNSEEN
 @pytest.mark.parametrize("of_lse", [False, True])
-def test_backward_passes_opcheck(of_lse):
-    q, k, v = (x.detach() for x in leaves())
+@pytest.mark.parametrize("layout", ["plain", "token-major", "expanded", "overlapping"])
+@pytest.mark.parametrize("D", [8, 1])
+def test_backward_passes_opcheck(of_lse, layout, D):
+    q, k, v = (x.detach() for x in drawn(layout, D))
     o, lse = module.attention_op(q, k, v, True, 0.3)
     dlse = torch.randn_like(lse) if of_lse else None
     torch.library.opcheck(module.gradients_op, (torch.randn_like(o), dlse, q, k, v, o, lse, True, 0.3))

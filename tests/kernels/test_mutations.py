@@ -68,7 +68,7 @@ FAULTS = {
     "d-1: descriptor's row": ("flash_attention", "o_ptr.store([b, h, start_m, 0]", "o_ptr.store([b, h, 0, 0]"),
     "d-1: descriptor's batch": ("flash_attention", "o_ptr.store([b, h, start_m, 0]", "o_ptr.store([0, h, start_m, 0]"),
     "overlapping: empty_like": ("flash_attention", "o = output_like(q)", "o = torch.empty_like(q)"),
-    "place: tile": ("flash_attention_tiles", "within >> together,", "within // 2,"),
+    "place: tile": ("flash_attention_tiles", "within >> together_log2,", "within // 2,"),
     "heads-odd: past the last": ("flash_attention", "if head >= heads:", "if head > heads:"),
     "lse: base 2": ("flash_attention", "* 0.6931471805599453", "* 1.0"),
     "lse: maximum only": ("flash_attention", "m_i + tl.log2(l_safe)", "m_i"),

@@ -91,12 +91,16 @@ def test_what_the_sanitizer_prints(printed, told, tmp_path, monkeypatch):
 FAULT = "========= ERROR SUMMARY: 4 errors"
 
 
-def sanitizer(folder, monkeypatch, version, printed, fault=FAULT):
-    """Path of a program that stands in for compute-sanitizer; fault: what it prints of the kernel with a fault."""
+def sanitizer(folder, monkeypatch, version, printed, fault=FAULT, unseen=0):
+    """Path of a program that stands in for compute-sanitizer; fault: what it prints of the kernel with a fault.
+
+    unseen: its exit status for faults that racecheck need not see.
+    """
     return installed(
         folder, monkeypatch,
         f"if [ \"$1\" = --version ]; then echo '{version}'; exit; fi\n"
-        f"case \"$*\" in *' fault '*) echo '{fault}'; exit 1;; esac\ncat <<'END'\n{printed}\nEND\n",
+        f"case \"$*\" in *' fault racecheck_'*) echo '{fault}'; exit {unseen};; *' fault '*) echo '{fault}'; exit 1;; esac\n"
+        f"cat <<'END'\n{printed}\nEND\n",
     )  # fmt: skip
 
 
@@ -113,6 +117,12 @@ def test_a_sanitizer_that_misses_the_deliberate_fault(tmp_path, monkeypatch):
     sanitizer(tmp_path, monkeypatch, "Version 2026.4.0.0", CLEAN, fault="========= ERROR SUMMARY: 0 errors")
     with pytest.raises(OSError, match="synccheck 没有报告 kernels/proof/faults.py 里故意写错的 kernel"):
         sanitize.check("synccheck")
+
+
+def test_a_fault_that_did_not_run_is_not_one_that_is_not_seen(tmp_path, monkeypatch):
+    sanitizer(tmp_path, monkeypatch, "Version 2026.4.0.0", CLEAN, unseen=1)
+    with pytest.raises(OSError, match="racecheck 没有跑完 kernels/proof/faults.py 的 racecheck_matrix"):
+        sanitize.check("racecheck")
 
 
 def test_a_sanitizer_that_never_ends(tmp_path, monkeypatch):

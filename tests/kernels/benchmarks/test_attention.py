@@ -265,12 +265,14 @@ def test_the_tutorial_is_tuned_for_every_shape(tutorial):
 def test_the_better_of_the_tutorials_two_is_timed(times, refused, best, tutorial, monkeypatch):
     tutorial.REFUSED, left = refused, list(times)
     monkeypatch.setattr(attention_packages, "median_ms", lambda call: left.pop(0))
-    run, (q, k, v) = attention_packages.tuned(tutorial, attention_packages.SHAPES[0]), attention_packages.SHAPES[0].draw(3)
+    shape, absent = attention_packages.SHAPES[0], {}
+    run, (q, k, v) = attention_packages.tuned(tutorial, shape, absent), shape.draw(3)
     tutorial.calls.clear()
     run(q, k, v)
     assert tutorial.calls[-1][1][2] is best
     run(q, k, v)
     assert len(tutorial.calls) == 4 and tutorial.calls[-1][1][2] is best  # both tried once
+    assert list(absent) == [f"tutorial {shape} warp_specialize={one}" for one in refused]
 
 
 def test_the_package_is_timed(fa4):
@@ -332,5 +334,5 @@ def test_every_configuration_is_compiled_once(tutorial):
     seen = [(shape[2], causal, specialised, *met) for _, (shape, causal, specialised), met in tutorial.calls]
     assert sorted(seen) == sorted(
         (shape.S, shape.causal, one, config)
-        for shape in attention_packages.SHAPES for one in attention_packages.specialised(shape) for config in configs
+        for shape in attention_packages.SHAPES for one in attention_packages.ways(shape) for config in configs
     )  # fmt: skip
