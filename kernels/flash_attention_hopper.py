@@ -485,7 +485,7 @@ def forward(q, k, v, o, lse, causal, qk_scale):
     head_bytes = 2 * S_kv * D * k.element_size()
     together = heads_together(B * H_q, group, head_bytes, 2 if head_bytes >= LONG_BYTES else 1) if causal else 1
     # This kernel may start while the one that fills `counter`, an ordinary launch, ends: what came before has ended.
-    counter = (torch.zeros if chosen.DYNAMIC else torch.empty)(1, dtype=torch.int32, device=q.device)
+    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     flash_attention_hopper_kernel[(programs,)](
         descriptor(q, ROWS), descriptor(k, chosen.BLOCK_N), descriptor(v, chosen.BLOCK_N), descriptor(o, ROWS),
         lse, counter, H_q, group, S_q, S_kv, B * H_q, together, qk_scale,
