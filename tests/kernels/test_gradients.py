@@ -24,9 +24,9 @@ def test_forward_passes_opcheck(layout, D):
 
 
 def drawn(layout, D):
-    """q [1, 4, 9, D] in a layout, k and v [1, 2, 9, D]."""
-    q, k, v = (LAYOUTS[layout](1, H, 9, D, torch.randn) for H in (4, 2, 2))
-    return q.requires_grad_(layout in ("plain", "token-major")), k, v  # autograd's test copies, which sharing forbids
+    """q [2, 4, 9, D], k and v [2, 2, 12, D] in a layout; they want gradients unless elements are shared, which opcheck refuses."""
+    shared = layout in ("expanded", "overlapping")
+    return [LAYOUTS[layout](2, H, S, D, torch.randn).requires_grad_(not shared) for H, S in ((4, 9), (2, 12), (2, 12))]
 
 
 @UNSEEN
