@@ -8,7 +8,8 @@ aligned bottom-right (query i sees keys up to i + S_kv - S_q); grouped-query hea
 attend to give 0, log-sum-exp -inf and no gradient. The kernel here runs everywhere; `forward` hands few query rows to
 flash_attention_decode and what Hopper's own kernel takes to flash_attention_hopper. Gradients: flash_attention_backward.
 Versions tried, on one H200, fp16, TFLOP/s at S = 16384 (causal), tile rows x keys, warps, stages; Triton 3.6:
-- kept: d 64: 64x128, 4, 2: 483 (486). d 128: 128x64, 4, 2: 547 (565). d 256: 128x64, 8, 2: 554 (542).
+- kept, where warps are not specialised: d 64: 64x128, 4, 2: 483 (486). d 128: 128x64, 4, 2: 547 (565). d 256: 128x64, 8,
+  2: 554 (542).
 - d 64: 128x64, 4, 2: 401 (381); 4, 3: 421 (426); 64x64, 4, 4: 412 (422); 128x128, 8, 3: 365 (377). Short and causal
   64x64, 4, 2 is ahead: at S = 1024 309 to 295, at 2048 374 to 373, at 4096 413 to 429.
 - d 128: 128x128, 8, 3: 517 (555); 8, 2: 475 (478); 64x64, 4, 3: 476 (528); 128x64, 4, 3, one block a multiprocessor: 445
@@ -18,11 +19,17 @@ Versions tried, on one H200, fp16, TFLOP/s at S = 16384 (causal), tile rows x ke
   433, 502 (registers spill), d 256 524. At d 256 the branch makes the machine-code compiler wait after every wgmma: 430.
 - where a program finds its tile by divisions, S = 1024: d 64 408 (308), d 128 467 (370); by a shift, and with a
   group of 1 known to the compiler: 412 (314), 468 (371); O through a descriptor besides: 412 (312), 472 (375).
+- d 64, causal, S = 512, 1024, 2048: O through pointers 233, 309, 371; through a descriptor 237, 313, 376, and with at most
+  64 heads mixed 246, 321, 376 (32: 247, 317, 379), where 32 MB of K and V hold 256, 128 and 64.
+- warps specialised, no mask, S = 1024, 4096, 16384: d 128, 128x128, 4, 2: 443, 567, 562; 128x64: 410, 513, 501; where
+  unspecialised 475, 544, 527. d 256, 128x64, 4, 2: 526, 635, 649, where 452, 532, 500. d 64, 128x128: S = 4096 408, where
+  481. With 3 or 4 stages four rows of five are NaN, in Triton's own tutorial as well.
 Not covered: dropout, attention biases and other masks, fp64, second derivatives; bf16 in Triton's interpreter, which
 multiplies bit patterns. A tensor whose last dimension is not contiguous is copied first, and q for a negative scale.
 """
 
 import math
+from functools import partial
 from numbers import Real
 from typing import NamedTuple
 
@@ -32,13 +39,15 @@ import triton.language as tl
 
 from kernels import checks, flash_attention_backward, flash_attention_decode, flash_attention_hopper
 from kernels.flash_attention_tiles import (
-    capability, dense_rows, heads_together, large_memory, load_tile, log2_together, operand, output_like, padded,
-    place, store_tile, use_descriptors,
+    capability, dense_rows, describe_head, heads_together, large_memory, load_tile, log2_together, operand, output_like,
+    padded, pair_bytes, place, store_tile, use_descriptors, whole_pieces, with_scratch,
 )
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MAX_D = 256
 SHORT = 2048  # keys: a causal row of tiles then has few of them, and a large one holds much that no row sees
+LONG = {128: 4096, 256: 1024}  # by head dimension: keys, none masked, from which on specialised warps are faster
+MIXED = 64  # causal heads at most whose tiles mix: with more, short ones are slower
 MAX_LENGTH = 2**30  # row and key numbers are 32-bit in the kernel
 LOG2E = math.log2(math.e)
 TINY = 1e-30  # stands for a scale of 0: 2^(s * TINY) is 1 as well, but a masked score stays -inf where 0 makes it NaN
@@ -55,6 +64,7 @@ def flash_attention_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,  # query rows and keys of one tile
     CAUSAL: tl.constexpr, WHOLE: tl.constexpr,  # WHOLE: S_kv is a multiple of BLOCK_N
     TMA: tl.constexpr, TMA_O: tl.constexpr,
+    WARP_SPECIALIZE: tl.constexpr,  # some warps load, the others compute; q, k, v and o are pointers then
 ):  # fmt: skip
     tiles = tl.cdiv(S_q, BLOCK_M)
     tile, head = place(tiles, together_log2)
@@ -66,7 +76,12 @@ def flash_attention_kernel(
     b, h = head // H_q, head % H_q
     h_kv = h // group
 
-    offs_m = start_m + tl.arange(0, BLOCK_M)  # [BLOCK_M] query rows
+    if WARP_SPECIALIZE:  # the compiler wants descriptors of two dimensions for it
+        q_ptr = describe_head(q_ptr, strides_q, b, h, S_q, D, BLOCK_M, BLOCK_D)
+        k_ptr = describe_head(k_ptr, strides_k, b, h_kv, S_kv, D, BLOCK_N, BLOCK_D)
+        v_ptr = describe_head(v_ptr, strides_v, b, h_kv, S_kv, D, BLOCK_N, BLOCK_D)
+    rows = tl.arange(0, BLOCK_M)  # [BLOCK_M] query rows of the tile
+    offs_m = start_m + rows  # [BLOCK_M] query rows
     offs_n = tl.arange(0, BLOCK_N)  # [BLOCK_N] keys of a tile
     q = load_tile(q_ptr, strides_q, b, h, start_m, S_q, D, BLOCK_M, BLOCK_D, TMA)
 
@@ -78,7 +93,7 @@ def flash_attention_kernel(
     if CAUSAL:
         seen = tl.minimum(start_m + BLOCK_M + S_kv - S_q, S_kv)  # below 1: no tile at all
         whole = tl.maximum(start_m + 1 + S_kv - S_q, 0) // BLOCK_N * BLOCK_N  # every row sees the tiles before this one
-    for start_n in range(0, seen, BLOCK_N):
+    for start_n in tl.range(0, seen, BLOCK_N, warp_specialize=WARP_SPECIALIZE):
         k = load_tile(k_ptr, strides_k, b, h_kv, start_n, S_kv, D, BLOCK_N, BLOCK_D, TMA)
         s = tl.dot(q, tl.trans(k), input_precision="ieee")  # [BLOCK_M, BLOCK_N] fp32
         if CAUSAL:
@@ -105,7 +120,10 @@ def flash_attention_kernel(
     else:
         store_tile(o_ptr, strides_o, b, h, start_m, S_q, o, D, BLOCK_M, BLOCK_D)
     lse = (m_i + tl.log2(l_safe)) * 0.6931471805599453  # ln 2: back to natural logarithms; -inf without a key
-    tl.store(lse_ptr + head.to(tl.int64) * S_q + offs_m, lse, mask=offs_m < S_q)
+    if WARP_SPECIALIZE:  # in offs_m the compiler shifts the rows of the second half by 64 twice
+        tl.store(lse_ptr + (head.to(tl.int64) * S_q + start_m) + rows, lse, mask=rows < S_q - start_m)
+    else:
+        tl.store(lse_ptr + head.to(tl.int64) * S_q + offs_m, lse, mask=offs_m < S_q)
 # --8<-- [end:kernel]
 
 
@@ -147,19 +165,25 @@ def forward_plain(q, k, v, o, lse, causal, qk_scale):
     """Fill o and lse by the kernel above, whatever other kernels there are."""
     (B, H_q, S_q, D), (H_kv, S_kv) = q.shape, k.shape[1:3]
     tma = use_descriptors(flash_attention_kernel, q, k, v)
-    tma_o = tma and padded(D) >= 128 and use_descriptors(flash_attention_kernel, o)  # below, pointers are as fast
-    blocks = config(q.dtype, D, capability(q) if tma else None, short=causal and S_kv <= SHORT)
+    blocks = config(q.dtype, D, capability(q) if tma else None, causal, S_kv)
+    host_tma = tma and not blocks.WARP_SPECIALIZE
+    tma_o = host_tma and use_descriptors(flash_attention_kernel, o) and whole_pieces(o)
     tiles, group = triton.cdiv(S_q, blocks.BLOCK_M), H_q // H_kv
     mixed = causal and 2 * tiles * B * H_q < 2**31  # a grid holds no more, and the last group of heads may be half empty
-    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size()) if mixed else 1
+    together = min(MIXED, heads_together(B * H_q, group, pair_bytes(k))) if mixed else 1
     together_log2, launched = log2_together(B * H_q, together)
-    flash_attention_kernel[(tiles * launched,)](
-        operand(q, blocks.BLOCK_M, tma), operand(k, blocks.BLOCK_N, tma), operand(v, blocks.BLOCK_N, tma),
+    launch = partial(
+        flash_attention_kernel[(tiles * launched,)],
+        operand(q, blocks.BLOCK_M, host_tma), operand(k, blocks.BLOCK_N, host_tma), operand(v, blocks.BLOCK_N, host_tma),
         operand(o, blocks.BLOCK_M, tma_o), lse,
         q.stride()[:3], k.stride()[:3], v.stride()[:3], o.stride()[:3],
         B * H_q, H_q, group, together_log2, S_q, S_kv, qk_scale,
         D=D, BLOCK_D=padded(D), CAUSAL=causal, WHOLE=S_kv % blocks.BLOCK_N == 0, TMA=tma, TMA_O=tma_o, **blocks._asdict(),
     )  # fmt: skip
+    if blocks.WARP_SPECIALIZE:
+        with_scratch(launch, q.device)
+    else:
+        launch()
 # --8<-- [end:wrapper]
 
 
@@ -220,21 +244,24 @@ class Blocks(NamedTuple):
     BLOCK_N: int
     num_warps: int
     num_stages: int
+    WARP_SPECIALIZE: bool = False
 
 
 # --8<-- [start:config]
-def config(dtype, D, capability=None, short=False):
-    """Tiles for a dtype, head dimension and, where descriptors are used, compute capability (major, minor).
+def config(dtype, D, capability=None, causal=False, S_kv=0):
+    """Tiles for a dtype, head dimension, mask, number of keys and, where descriptors are used, compute capability.
 
-    short: causal, with SHORT keys at most. sm_90 and sm_100 have 227 KB of shared memory a block; None and the others get
-    what fits the least of any, 99 KB.
+    sm_90 and sm_100 have 227 KB of shared memory a block; None and the others get what fits the least of any, 99 KB.
     """
     BLOCK_D = padded(D)
     if dtype == torch.float32:  # products on the ordinary cores: small tiles, or registers spill
         return Blocks(64, 32, 4, 2) if BLOCK_D <= 32 else Blocks(32, 32, 4, 2) if BLOCK_D <= 128 else Blocks(16, 16, 4, 2)
     if large_memory(capability):
-        if BLOCK_D == 64 and short:
+        if BLOCK_D == 64 and causal and 0 < S_kv <= SHORT:
             return Blocks(64, 64, 4, 2)
+        long = Blocks(128, 64 if D == 256 else 128, 4, 2, WARP_SPECIALIZE=True)  # with 3 stages: NaN
+        if capability == (9, 0) and not causal and S_kv >= LONG.get(D, math.inf) and S_kv % long.BLOCK_N == 0:
+            return long
         return {64: Blocks(64, 128, 4, 2), 256: Blocks(128, 64, 8, 2)}.get(BLOCK_D, Blocks(128, 64, 4, 2))
     tiles = {64: Blocks(64, 32, 4, 2), 128: Blocks(128, 64, 8, 2), 256: Blocks(64, 32, 8, 2)}
     return tiles.get(BLOCK_D, Blocks(128, 64, 4, 2))

@@ -25,9 +25,13 @@ do those of docs/evidence):
   Two loops were not tried at d = 64 and 128
 - causal tiles over 16 MB of keys and values at a time, and 32: d = 128 572, 594; d = 256 548, 641; over 32 and 64:
   d = 64 536, 536; d = 128 659, 659; d = 256 674, 703 (S = 4096: 627, 649); d = 256 from the first block up 692
-- waiting for P V where ptxas puts it, before the exponentials, and after them: d = 128 671, 657, causal 643, 671 (S = 4096
-  676, 665, causal 616, 630; S = 1024 594, 591, causal 455, 462); d = 64 531, 522 (514, 510); d = 256 745, 688 (695, 687)
+- waiting for P V where ptxas puts it, before or (d = 256) among the exponentials, and after them: d = 128 671, 657, causal
+  643, 671 (S = 4096 676, 665, causal 616, 630; S = 1024 594, 591, causal 455, 462); d = 64 531, 522 (514, 510); d = 256
+  745, 688 (695, 687)
 - a quarter of the exponentials by a polynomial of degree 3: d = 128 685, 578 (665, 597); d = 64 538, 496; d = 256 763, 673
+- O rescaled before P V of the last block is issued, beside Q K^T (S = 4096): d = 128 686, 689, causal 640, 642; d = 64 529,
+  539; d = 256 757, 765, causal 654, 654, and waiting last besides 662 (722, where 711)
+- d = 64, causal, S = 512, 1024, by three consumers 228, 312; by two, which divide S, 233, 315; SKIP off besides 239, 320
 - causal tiles by a counter, and by number, every other round in reverse: d = 64 529, 495; d = 128 683, 623; d = 256 705,
   603, with the tiles of all heads mixed 715, 724 (S = 4096 643, 646, where over 64 MB the counter gives 653)
 - d = 128 with three consumers and blocks of 64 keys, three stages: 637 (causal 621), as it stands 694 (658)
@@ -49,7 +53,7 @@ from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warp
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.language.extra.cuda import gdc_wait
 
-from kernels.flash_attention_tiles import capability, heads_together, multiprocessors
+from kernels.flash_attention_tiles import capability, heads_together, multiprocessors, pair_bytes
 
 DTYPES = (torch.float16, torch.bfloat16)
 HEAD_DIMS = (64, 128, 256)
@@ -420,7 +424,7 @@ class Config(NamedTuple):
     OWN_O: bool  # a buffer for O beside that of Q, which is then free for the next tile earlier
     TREE: bool  # the row maximum in two steps
     SKIP: bool  # a consumer passes over blocks that only other consumers' rows see
-    WAIT_LAST: bool  # wait for the product P V only after the exponentials, by `pin`; else ptxas moves the wait before them
+    WAIT_LAST: bool  # wait for the product P V only after the exponentials, by `pin`; else ptxas moves it before or among them
     MASK_APART: bool  # causal: blocks that need a mask in a loop of their own; else an `if` in the one loop
 
     @property
@@ -482,8 +486,7 @@ def forward(q, k, v, o, lse, causal, qk_scale):
     group = H_q // H_kv
     tiles = triton.cdiv(S_q, chosen.CONSUMERS * ROWS) * B * H_q
     programs = min(tiles, multiprocessors(q))
-    head_bytes = 2 * S_kv * D * k.element_size()
-    together = heads_together(B * H_q, group, head_bytes, 2 if head_bytes >= LONG_BYTES else 1) if causal else 1
+    together = heads_together(B * H_q, group, pair_bytes(k), 2 if pair_bytes(k) >= LONG_BYTES else 1) if causal else 1
     # This kernel may start while the one that fills `counter`, an ordinary launch, ends: what came before has ended.
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     flash_attention_hopper_kernel[(programs,)](

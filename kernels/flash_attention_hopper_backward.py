@@ -41,7 +41,7 @@ from kernels.flash_attention_hopper import (
     LN2, ROWS, addressable, announce, announced, barrier_ring, descriptor, filled, key_blocks, load_block, next_tile, place,
     pin, read_tile,
 )
-from kernels.flash_attention_tiles import heads_together, multiprocessors
+from kernels.flash_attention_tiles import heads_together, multiprocessors, pair_bytes
 
 HEAD_DIMS = (64, 128)
 CONSUMERS = gl.constexpr(2)  # warpgroups that own ROWS rows or keys of a tile each
@@ -508,7 +508,7 @@ class Config(NamedTuple):
     BLOCK: int  # keys (dQ) or query rows (dK and dV) of a block that streams by
     STAGES: int  # buffers for blocks of K or Q, and as many for V or dO
     FOUR_IN_FLIGHT: bool = False  # dK and dV: all products of a step at once, K and V in registers: at d = 64 they fit
-    WAIT_LAST: bool = False  # dK and dV: wait for dP only after the exponentials, by `pin`; else ptxas waits before them
+    WAIT_LAST: bool = False  # dK and dV: wait for dP only after the exponentials, by `pin`; else ptxas waits earlier
 
 
 def config(D, causal):
@@ -552,7 +552,7 @@ def launch_dq(q, k, v, do, o, lse, dlse, lse2, delta, dq, counter, causal, qk_sc
     (B, H_q, S_q, D), (H_kv, S_kv), S_pad = q.shape, k.shape[1:3], lse2.shape[1]
     tiles = triton.cdiv(S_pad, TILE) * B * H_q
     group = H_q // H_kv
-    together = heads_together(B * H_q, group, 2 * S_kv * D * k.element_size()) if causal else 1
+    together = heads_together(B * H_q, group, pair_bytes(k)) if causal else 1
     dq_hopper_kernel[(min(tiles, multiprocessors(q)),)](
         *(descriptor(x, ROWS) for x in (q, do, o)), *(descriptor(x, chosen.BLOCK) for x in (k, v)),
         descriptor(dq, ROWS),
@@ -567,7 +567,7 @@ def launch_dkdv(q, k, v, do, lse2, delta, dk, dv, counter, causal, qk_scale, cho
     (H_q, S_q), (B, H_kv, S_kv, D) = q.shape[1:3], k.shape
     tiles = triton.cdiv(S_kv, TILE) * B * H_kv
     group = H_q // H_kv
-    together = heads_together(B * H_kv, 1, 2 * S_q * D * q.element_size() * group) if causal else 1
+    together = heads_together(B * H_kv, 1, group * pair_bytes(q)) if causal else 1
     dkdv_hopper_kernel[(min(tiles, multiprocessors(q)),)](
         *(descriptor(x, chosen.BLOCK) for x in (q, do)), *(descriptor(x, ROWS) for x in (k, v, dk, dv)),
         *(statistics(x, chosen.BLOCK) for x in (lse2, delta)), counter,

@@ -5,6 +5,7 @@ layout suits it, a kernel gets descriptors and one thread asks for a whole tile;
 lies outside the tensor reads as 0 either way.
 """
 
+import contextvars
 import functools
 
 import torch
@@ -39,14 +40,26 @@ def place(tiles, together_log2):
 def load_tile(x, strides, b, h, start, S, D: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr, TMA: tl.constexpr):
     """[ROWS, BLOCK_D]: rows from `start` on of head h of batch entry b of x [B, H, S, D], zeros past its edges.
 
-    strides: elements from one batch entry, head and row to the next. TMA: x is a descriptor, which knows them itself.
+    strides: elements from one batch entry, head and row to the next. TMA: x is a descriptor, which knows them itself, or one
+    of `describe_head`.
     """
     if TMA:
-        return x.load([b, h, start, 0]).reshape(ROWS, BLOCK_D)
+        if len(x.block_shape) == 2:
+            return x.load([start, 0])
+        else:
+            return x.load([b, h, start, 0]).reshape(ROWS, BLOCK_D)
     else:
         return tl.load(
             tile_pointers(x, strides, b, h, start, ROWS, BLOCK_D), mask=tile_mask(start, S, D, ROWS, BLOCK_D), other=0.0
         )
+
+
+@triton.jit
+def describe_head(x, strides, b, h, S, D: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr):
+    """A descriptor, made on the device, of the rows of head h of batch entry b of x, a pointer."""
+    head = x + tl.cast(b, tl.int64) * strides[0] + tl.cast(h, tl.int64) * strides[1]
+    row = tl.where(S == 1, BLOCK_D, strides[2])  # one row may have any stride; a descriptor's must be a multiple of 16 bytes
+    return tl.make_tensor_descriptor(head, [S, D], [tl.cast(row, tl.int64), 1], [ROWS, BLOCK_D])
 
 
 @triton.jit
@@ -112,6 +125,11 @@ def properties(device):
     return torch.cuda.get_device_properties(device)
 
 
+def pair_bytes(x):
+    """Bytes of one head of x [B, H, S, D] and of its twin: K and V, or Q and dO."""
+    return 2 * x.shape[2] * x.shape[3] * x.element_size()
+
+
 def heads_together(heads, group, bytes_per_head, times=1):
     """How many heads' tiles may mix when a key-value head of `bytes_per_head` serves `group` query heads.
 
@@ -133,10 +151,28 @@ def use_descriptors(kernel, *tensors):
     return device and all(_describable(x) for x in tensors)
 
 
+def whole_pieces(x):
+    """A row of x ends where 16 bytes do: TMA writes no less at once, so it would write past the end of a shorter one."""
+    return x.shape[-1] * x.element_size() % ALIGNMENT == 0
+
+
 def _describable(x):
     if x.element_size() != 2 or not x.numel() or x.data_ptr() % ALIGNMENT:
         return False
     return all(n == 1 or s > 0 and s * x.element_size() % ALIGNMENT == 0 for n, s in zip(x.shape[:3], x.stride()))
+
+
+def with_scratch(launch, device):
+    """Call `launch`; torch gives what the descriptors need that the kernel makes itself: 128 bytes each, in every program.
+
+    Triton's allocator is one for a context: the caller's stays.
+    """
+
+    def run():
+        triton.set_allocator(lambda size, alignment, stream: torch.UntypedStorage(size, device=device))
+        launch()
+
+    contextvars.copy_context().run(run)
 
 
 def operand(x, rows, tma):

@@ -49,6 +49,11 @@ class Shape(NamedTuple):
         dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[self.dtype]
         return [torch.randn(self.size, device=DEVICE, dtype=dtype) for _ in range(n)]
 
+    @property
+    def label(self):
+        """What the page calls it."""
+        return f"d={self.d}，S={self.S}" + "，因果" * self.causal + "，BF16" * (self.dtype == "bf16")
+
     def key(self, peer, measure):
         """Key of a figure: `ours_ms_4096`, `eager_mb_1024_d64`, `ours_tflops_4096_d256_causal_bf16`."""
         return (
@@ -122,7 +127,8 @@ def timed(shape, calls, products):
 def compared(figures, shapes, one, other):
     """One peer's rate over another's where both have one: geometric mean and least, in all and for each head dimension.
 
-    `..._least_long`: the least from S = 4096 on; `..._shapes`: how many.
+    `..._least_long`: the least from S = 4096 on; `..._shapes`: how many; `..._ahead`: how many of them are ahead;
+    `..._behind` and `..._undecided`: which are not, by whether the spreads (20 % to 80 % of the readings) lie apart.
     """
     import statistics
 
@@ -139,7 +145,19 @@ def compared(figures, shapes, one, other):
     for d in {shape.d for shape in ratios}:
         some = [ratio for shape, ratio in ratios.items() if shape.d == d]
         told |= {f"{key}_mean_d{d}": statistics.geometric_mean(some), f"{key}_least_d{d}": min(some)}
-    return {name: figure(float(value), "倍") for name, value in told.items()} | {f"{key}_shapes": figure(len(ratios))}
+    order = {shape: apart(figures, shape, one, other) for shape in ratios}
+    named = {
+        name: "；".join(shape.label for shape in ratios if order[shape] == which) or "没有"
+        for name, which in ((f"{key}_undecided", 0), (f"{key}_behind", -1))
+    }
+    named |= {f"{key}_shapes": len(ratios), f"{key}_ahead": list(order.values()).count(1)}
+    return {name: figure(float(value), "倍") for name, value in told.items()} | {name: figure(x) for name, x in named.items()}
+
+
+def apart(figures, shape, one, other):
+    """1 where all of one peer's middle readings are faster than the other's, -1 where they are slower, else 0."""
+    mine, theirs = ([figures[f"{shape.key(peer, 'ms')}_{end}"]["value"] for end in ("low", "high")] for peer in (one, other))
+    return 1 if mine[1] < theirs[0] else -1 if mine[0] > theirs[1] else 0
 
 
 # Peers: functions of q, k, v

@@ -2,14 +2,16 @@
 
 The tutorial is a file of Triton's repository, python/tutorials/06-fused-attention.py, which TRITON_TUTORIAL names; its
 configurations are tuned anew for every shape, as it does itself, by shorter readings, and apart for causal shapes, which
-its cache mixes with the others; without a mask, on Hopper, the better of warp-specialised and not. FlashAttention-4 is the
-package flash-attn-4. Each is absent where it is not there.
+its cache mixes with the others; without a mask, on Hopper, the better of warp-specialised and not; a configuration whose
+result holds a NaN is passed over and listed. FlashAttention-4 is the package flash-attn-4. Each is absent where it is not
+there.
 """
 
 import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
+import math
 import os
 from functools import partial
 from pathlib import Path
@@ -28,13 +30,13 @@ SHAPES = [Shape(S, d, causal) for d in HEAD_DIMS for S in LENGTHS for causal in 
 def measure():
     """ms and TFLOP/s of each peer, of cuDNN through SDPA and of ours, fp16; `plain`: the plain Triton kernel.
 
-    `plain_over_tutorial_…`, `ours_over_fa4_…`: `attention.compared`.
+    `plain_over_tutorial_…`, `ours_over_fa4_…`: `attention.compared`; `tutorial_nan`: configurations that gave NaN.
     """
     import torch
 
     need_gpu()
     torch.manual_seed(SEED)
-    figures, absent, tutorial, fa4 = {}, {}, None, None
+    figures, absent, wrong, tutorial, fa4 = {}, {}, set(), None, None
     try:
         tutorial, digest = load_tutorial()
     except (OSError, ImportError) as error:  # it imports pytest
@@ -52,7 +54,7 @@ def measure():
     for shape in SHAPES if tutorial or fa4 else []:
         q, k, v = shape.draw(3)
         expected, calls = reference(q, k, v, shape.causal), {}
-        for peer, run in _peers(shape, tutorial, fa4, absent).items():
+        for peer, run in _peers(shape, tutorial, fa4, absent, wrong).items():
             with at(f"attention_packages，{shape}，{peer}"):
                 out = _offered(peer, partial(run, q, k, v), absent, shape)
                 if out is None:
@@ -62,18 +64,21 @@ def measure():
         with at(f"attention_packages，{shape}"):
             figures |= timed(shape, calls, 1)
         torch.cuda.empty_cache()
+    if tutorial:
+        figures["tutorial_nan"] = figure("；".join(sorted(wrong)) or "没有")
     for one, other in (("plain", "tutorial"), ("ours", "fa4")):
         figures |= compared(figures, SHAPES, one, other)
     return figures | absent_note(absent)
 
 
-def _peers(shape, tutorial, fa4, absent):
-    peers = {}
-    if tutorial:
-        peers["tutorial"] = tuned(tutorial, shape, absent)
+def _peers(shape, tutorial, fa4, absent, wrong):
+    """In the order in which they take turns: those that are compared stand side by side, so each often follows the other."""
+    peers = {"ours": ours(shape.causal)}
     if fa4:
         peers["fa4"] = package(fa4, shape.causal)
-    return {**peers, "sdpa_cudnn": sdpa_peers(shape.causal)["sdpa_cudnn"], "plain": plain(shape.causal), "ours": ours(shape.causal)}
+    if tutorial:
+        peers["tutorial"] = tuned(tutorial, shape, absent, wrong)
+    return {**peers, "plain": plain(shape.causal), "sdpa_cudnn": sdpa_peers(shape.causal)["sdpa_cudnn"]}
 
 
 def _offered(peer, call, absent, shape):
@@ -111,28 +116,45 @@ def load_tutorial():
     return module, hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def tuned(module, shape, absent):
+def tuned(module, shape, absent, wrong):
     """The tutorial's function with the best of its configurations for a shape, found in the first call.
 
-    absent: gets an entry where one of its ways fails and another takes its place.
+    absent: gets an entry where one of its ways fails and another takes its place; wrong: every configuration that gives NaN.
     """
     from triton.testing import do_bench
 
     kernel, found, best = module._attn_fwd, {}, None
     kernel._do_bench = lambda call, quantiles: do_bench(call, warmup=10, rep=50, quantiles=quantiles)
+    kernel._bench = partial(right_ms, kernel, wrong)
 
-    def attend(specialised, q, k, v):
+    def run_way(specialised, q, k, v):
         kernel.cache = found.setdefault(specialised, {})  # of this shape alone: its own key does not tell causal
-        return module.attention(q, k, v, shape.causal, shape.d**-0.5, specialised)
+        return attend(module, shape, specialised, q, k, v)
 
     def run(q, k, v):
         nonlocal best
         if best is None:
-            best, failed = fastest({one: partial(attend, one, q, k, v) for one in ways(shape)})
+            best, failed = fastest({one: partial(run_way, one, q, k, v) for one in ways(shape)})
             absent.update({f"tutorial {shape} warp_specialize={one}": error for one, error in failed.items()})
-        return attend(best, q, k, v)
+        return run_way(best, q, k, v)
 
     return run
+
+
+def attend(module, shape, specialised, q, k, v):
+    """The tutorial's function for a shape."""
+    return module.attention(q, k, v, shape.causal, shape.d**-0.5, specialised)
+
+
+def right_ms(kernel, wrong, *args, config, **meta):
+    """What `kernel._bench` tells the tuner of a configuration; infinite, and its name in `wrong`, where it gives NaN."""
+    times = type(kernel)._bench(kernel, *args, config=config, **meta)
+    out = kernel.nargs["desc_o"]
+    if math.isinf(times[0]) or not getattr(out, "base", out).isnan().any():  # a tensor or its descriptor
+        return times
+    tile = f"{config.kwargs['BLOCK_M']}×{config.kwargs['BLOCK_N']}"
+    wrong.add(f"{tile}，{config.num_warps} warp，{config.num_stages} 级" + "，特化" * meta["warp_specialize"])
+    return [math.inf] * len(times)
 
 
 def ways(shape):
@@ -141,11 +163,12 @@ def ways(shape):
 
 
 def fastest(calls):
-    """(key of the fastest, {key: error}) of {key: function}; those that fail are passed over, the last error where all do."""
+    """(key of the fastest, {key: error}) of {key: function}; what fails or gives NaN is passed over, the last error where all do."""
     times, failed = {}, {}
     for key, call in calls.items():
         try:
-            call()
+            if call().isnan().any():
+                raise ArithmeticError("每种配置的结果里都有 NaN")
             times[key] = median_ms(call)
         except Exception as error:  # what does not compile or fit has no common base
             failed[key] = error
@@ -170,4 +193,4 @@ def compile_tutorial(start):
             for one in ways(shape):
                 kernel.configs, kernel.cache = [config], {}
                 with contextlib.suppress(Exception):  # what does not fit is left out when it is tuned
-                    module.attention(*shape.draw(3), shape.causal, shape.d**-0.5, one)
+                    attend(module, shape, one, *shape.draw(3))

@@ -57,15 +57,16 @@ def signature(kernel, types, constexprs):
     return {name: "constexpr" if name in constexprs else types.get(name, "i32") for name in kernel.arg_names}
 
 
-def assert_close(out, ref, out_pt, what, factor=2, terms=1, exponent=0.0):
+def assert_close(out, ref, out_pt, what, factor=2, terms=1, exponent=0.0, alike=False):
     """FlashAttention's own criterion: max|out - ref| <= factor max|out_pt - ref| + 2 max|ref + 0.3 - 0.3 - ref|.
 
     factor: 2, for gradients 3. ref: fp64. out_pt: the same formula in out's dtype, by torch. The second term is what one
     addition rounds away in out's dtype, for cases where out_pt happens to be exact. To it come roundings of the largest
     value in the dtype that computes, fp32 (fp64 for fp64), nothing beside fp16's own: four, as many as a kernel makes
     after its sums, or the square root of `terms`, the numbers that are added one after the other, where torch's sums are
-    trees, or twice `exponent`, the largest power of 2 whose exponent is rounded before it is raised: a kernel rounds
-    scale, product and difference, each by half an ulp of that size.
+    trees, or a quarter of them where they are `alike`, the same number each time: every addition may round to the same
+    side, by half an ulp of the sum so far; or twice `exponent`, the largest power of 2 whose exponent is rounded before it
+    is raised: a kernel rounds scale, product and difference, each by half an ulp of that size.
     NaN and the infinities must stand where ref has them.
     """
     assert out.shape == ref.shape, f"{what}: shape {tuple(out.shape)}, expected {tuple(ref.shape)}"
@@ -78,7 +79,7 @@ def assert_close(out, ref, out_pt, what, factor=2, terms=1, exponent=0.0):
     finite = ref.isfinite()
     _fail(~same & ~finite, out, ref, what, "exactly")
     ulp = (rounded + 0.3 - 0.3).double() - rounded.double()
-    rounding = max(4, math.sqrt(terms), 2 * exponent) * eps * _largest(ref, finite)
+    rounding = max(4, terms / 4 if alike else math.sqrt(terms), 2 * exponent) * eps * _largest(ref, finite)
     bound = factor * _largest(out_pt - ref, finite) + 2 * _largest(ulp, finite) + rounding
     _fail(~same & ~((out - ref).abs() <= bound), out, ref, what, f"within {bound:.3g}")
 

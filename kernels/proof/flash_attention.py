@@ -78,16 +78,19 @@ LARGE = (
     Shape("long-256", 700, 900, 256, causal=True, H_q=4, H_kv=1),
     Shape("many-heads", 16, 16, 16, B=70, H_q=1000, H_kv=1000),  # more heads than a grid's second axis would hold
 )
-PLAIN = tuple(  # on Hopper its own kernel would take these
-    shape._replace(name=f"plain-{shape.name}-d{D}", D=D)
-    for D in flash_attention_hopper.HEAD_DIMS
-    for shape in (
-        Shape("odd-lengths", 333, 201, D, B=2, layout="token-major"),
-        Shape("heads-odd", 333, 391, D, causal=True, H_q=5, H_kv=5, B=3),
-        Shape("grouped", 391, 333, D, causal=True, H_q=6, H_kv=2, layout="window"),
-        Shape("long", 500, module.SHORT + 77, D, causal=True, H_q=4),
-    )
-)
+def _plain_shapes():
+    for D in flash_attention_hopper.HEAD_DIMS:
+        yield Shape("odd-lengths", 333, 201, D, B=2, layout="token-major")
+        yield Shape("heads-odd", 333, 391, D, causal=True, H_q=5, H_kv=5, B=3)
+        yield Shape("grouped", 391, 333, D, causal=True, H_q=6, H_kv=2, layout="window")
+        yield Shape("long", 500, module.SHORT + 77, D, causal=True, H_q=4)
+    for D, S_kv in module.LONG.items():
+        yield Shape("specialised", 333, S_kv + 128, D, H_q=6, H_kv=2, B=2, layout="token-major")
+        yield Shape("specialised-one-row", 1, S_kv, D, H_q=70, H_kv=1)
+
+
+# On Hopper its own kernel would take these.
+PLAIN = tuple(shape._replace(name=f"plain-{shape.name}-d{shape.D}") for shape in _plain_shapes())
 
 
 def cases(device, flash_attention=module.flash_attention):
@@ -100,16 +103,16 @@ def cases(device, flash_attention=module.flash_attention):
     if device == "cuda":
         found += [Case("past-32-bits-float16", partial(_check_last_head, flash_attention))]
         found += [
-            Case(f"{s.name}-{str(d)[6:]}", partial(_plainly, flash_attention, s, d))
+            Case(f"{s.name}-{str(d)[6:]}", partial(plainly, flash_attention_hopper, check, flash_attention, s, d))
             for s in PLAIN for d in (torch.float16, torch.bfloat16)
         ]  # fmt: skip
     return found
 
 
-def _plainly(flash_attention, shape, dtype, device):
-    """`check` with the plain kernel, where Hopper's own would take the call."""
-    with mock.patch.object(flash_attention_hopper, "supported", lambda *_: False):
-        check(flash_attention, shape, dtype, device)
+def plainly(hopper, checked, *given):
+    """Run a check with the plain kernels alone, where those of the module `hopper` would take the call."""
+    with mock.patch.object(hopper, "supported", lambda *_: False):
+        checked(*given)
 
 
 def check(flash_attention, shape, dtype, device):
@@ -208,9 +211,9 @@ def variants(thorough=False):
     Those that are timed have a key-value head for each query head, which the launcher makes a constant.
     """
     table = [
-        ("fp16-d128", "fp16", 128, False, True, True, False, 1),
-        ("fp16-d128-causal", "fp16", 128, True, True, True, False, 1),
-        ("fp16-d64", "fp16", 64, False, True, True, False, 1),
+        ("fp16-d128", "fp16", 128, False, True, True, 0, 1),
+        ("fp16-d128-causal", "fp16", 128, True, True, True, 0, 1),
+        ("fp16-d64", "fp16", 64, False, True, True, 0, 1),
         ("fp32-d64", "fp32", 64, False, True),
     ]
     if thorough:
@@ -230,16 +233,18 @@ def variants(thorough=False):
             ("fp32-d256-causal", "fp32", 256, True, False),
             ("fp16-d64-odd-strides", "fp16", 64, True, False, False),
             ("fp16-d1-odd-strides", "fp16", 1, True, False, False),
-            ("fp16-d64-causal-short", "fp16", 64, True, True, True, True, 1),
+            ("fp16-d64-causal-short", "fp16", 64, True, True, True, module.SHORT, 1),
+            ("fp16-d128-specialised", "fp16", 128, False, True, True, module.LONG[128], 1),
+            ("bf16-d256-specialised", "bf16", 256, False, True, True, module.LONG[256]),
             ("fp16-d128-causal-grouped", "fp16", 128, True, True),
         ]
     return [variant for row in table for variant in _variants(*row)]
 
 
-def _variants(name, dtype, D, causal, whole, divisible=True, short=False, group=None):
-    moved = {"q_ptr": "BLOCK_M", "k_ptr": "BLOCK_N", "v_ptr": "BLOCK_N"} | ({"o_ptr": "BLOCK_M"} if padded(D) >= 128 else {})
+def _variants(name, dtype, D, causal, whole, divisible=True, S_kv=0, group=None):
+    moved = {"q_ptr": "BLOCK_M", "k_ptr": "BLOCK_N", "v_ptr": "BLOCK_N", "o_ptr": "BLOCK_M"}
     return attention_variants(
-        name, module.flash_attention_kernel, partial(module.config, short=short), dtype, D, moved,
+        name, module.flash_attention_kernel, partial(module.config, causal=causal, S_kv=S_kv), dtype, D, moved,
         {"o_ptr": dtype, "lse_ptr": "fp32"}, {"CAUSAL": causal, "WHOLE": whole} | ({"group": group} if group else {}), divisible,
     )  # fmt: skip
 
@@ -256,6 +261,7 @@ def attention_variants(name, kernel, config, dtype, D, moved, pointers, constexp
         blocks = config(DTYPES[dtype], D, divmod(target, 10) if tma else None)._asdict()
         options = {key: blocks.pop(key) for key in ("num_warps", "num_stages")}
         constants = {**constexprs, **blocks, "D": D, "BLOCK_D": padded(D), "TMA": tma}
+        tma &= not constants.get("WARP_SPECIALIZE")  # descriptors are made on the device then
         if "TMA_O" in kernel.arg_names:
             constants["TMA_O"] = tma and "o_ptr" in moved
         types = {"qk_scale": "fp32", **{key: f"*{kind}" for key, kind in pointers.items()}}

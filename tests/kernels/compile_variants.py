@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 
 TARGETS = (80, 90, 100, 120)
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"  # comes with Triton
-INSTRUCTIONS = ("wgmma.mma_async", "mma.sync", "tcgen05.mma", "cp.async", "tf32", "ld.global.v4", "griddepcontrol.wait")
+INSTRUCTIONS = ("wgmma.mma_async", "mma.sync", "tcgen05.mma", "cp.async", "tf32", "ld.global.v4", "griddepcontrol.wait", "setmaxnreg")
 
 
 def resources(cubin):

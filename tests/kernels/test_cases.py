@@ -4,6 +4,7 @@ import importlib
 
 import pytest
 import torch
+import triton
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,33 +94,49 @@ def test_heads_that_fit(monkeypatch, heads, group, size, times, wanted):
     assert heads_together(heads, group, size, times) == wanted
 
 
-def launched(monkeypatch, S_q, S_kv, D, causal):
-    """(`short` that config was asked for, whether q, k, v and o became descriptors) of one fp16 call."""
-    module, short, operands = flash_attention.module, [], []
-    config, operand = module.config, module.operand
-    monkeypatch.setattr(module, "config", lambda *given, **more: short.append(more["short"]) or config(*given, **more))
+@pytest.mark.parametrize("S, D, loads, store", [(20, 64, True, True), (20, 65, False, False), (20, 72, True, True), (1, 129, True, False)])
+def test_where_descriptors_are_used(monkeypatch, S, D, loads, store):
+    """Not where the next row is not aligned; nor to write a row, be it the only one, that does not end where 16 bytes do."""
+    module, operands = flash_attention.module, []
+    operand = module.operand
     monkeypatch.setattr(module, "operand", lambda x, rows, tma: operands.append(tma) or operand(x, rows, tma))
-    monkeypatch.setattr(module, "SHORT", 40)
-    flash_attention.check(module.flash_attention, flash_attention.Shape("one", S_q, S_kv, D, causal), torch.float16, "cpu")
-    return short[0], operands
+    flash_attention.check(module.flash_attention, flash_attention.Shape("one", S, S, D, H_q=1, H_kv=1), torch.float16, "cpu")
+    assert operands[:4] == [loads, loads, loads, store]
 
 
-@pytest.mark.parametrize("S_q, S_kv, causal, short", [(41, 40, True, True), (40, 41, True, False), (41, 40, False, False)])
-def test_short_is_causal_with_few_keys(monkeypatch, S_q, S_kv, causal, short):
-    assert launched(monkeypatch, S_q, S_kv, 16, causal)[0] == short
-
-
-@pytest.mark.parametrize("D, loads, store", [(64, True, False), (65, False, False), (72, True, True), (128, True, True), (129, False, False)])
-def test_where_descriptors_are_used(monkeypatch, D, loads, store):
-    """For o from a tile of 128 columns on; for none where rows of so many elements are not aligned."""
-    assert launched(monkeypatch, 20, 20, D, False)[1][:4] == [loads, loads, loads, store]
-
-
-def test_short_tiles():
-    config = flash_attention.module.config
-    assert config(torch.float16, 64, (9, 0), short=True).BLOCK_N < config(torch.float16, 64, (9, 0)).BLOCK_N
+def test_tiles_of_few_keys():
+    """Smaller for a causal row of them at d = 64 alone."""
+    config, SHORT = flash_attention.module.config, flash_attention.module.SHORT
+    usual = config(torch.float16, 64, (9, 0))
+    assert config(torch.float16, 64, (9, 0), True, SHORT).BLOCK_N < usual.BLOCK_N
+    for causal, S_kv in ((True, SHORT + 1), (False, SHORT)):
+        assert config(torch.float16, 64, (9, 0), causal, S_kv) == usual
     for D, capability in ((64, None), (64, (12, 0)), (32, (9, 0)), (128, (9, 0)), (256, (9, 0))):
-        assert config(torch.float16, D, capability, short=True) == config(torch.float16, D, capability)
+        assert config(torch.float16, D, capability, True, SHORT) == config(torch.float16, D, capability)
+
+
+def test_where_warps_are_specialised():
+    """Long keys in whole tiles, none masked, on Hopper."""
+    config, LONG = flash_attention.module.config, flash_attention.module.LONG
+    for D, S in LONG.items():
+        blocks = config(torch.float16, D, (9, 0), False, S)
+        assert blocks.WARP_SPECIALIZE and S % blocks.BLOCK_N == 0 and blocks.num_stages == 2
+        others = [(D, (9, 0), False, S - 128), (D, (9, 0), False, S + 1), (D, (9, 0), True, S), (64, (9, 0), False, S)]
+        others += [(D - 8, (9, 0), False, S)]
+        for given in [*others, (D, (10, 0), False, S), (D, None, False, S)]:
+            assert not config(torch.float16, *given).WARP_SPECIALIZE
+        assert not config(torch.float32, D, (9, 0), False, S).WARP_SPECIALIZE
+
+
+@pytest.mark.parametrize("layout", ["plain", "token-major", "window"])
+def test_specialised_warps_in_the_interpreter(monkeypatch, layout):
+    """Which has no warps, but the descriptors that the kernel makes itself: the same results, and the caller's allocator stays."""
+    module = flash_attention.module
+    monkeypatch.setattr(module, "config", lambda *_: module.Blocks(32, 16, 4, 2, WARP_SPECIALIZE=True))
+    before = triton.runtime._allocation._allocator.get()
+    shape = flash_attention.Shape("specialised", 70, 48, 24, H_q=4, B=2, layout=layout)
+    flash_attention.check(module.flash_attention, shape, torch.float16, "cpu")
+    assert triton.runtime._allocation._allocator.get() is before
 
 
 def test_flash_attention_equals_the_tiled_reference():

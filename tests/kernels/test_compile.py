@@ -25,6 +25,7 @@ REPRESENTATIVE = {
     "flash_attention": [
         *("fp16-d128", "fp16-d128-causal", "bf16-d128", "fp16-d64", "fp16-d64-causal", "bf16-d64-causal", "fp16-d64-causal-short"),
         *("fp16-d32", "fp16-d16", "fp32-d32", "fp32-d64-causal", "fp32-d128-causal"),
+        *("fp16-d128-specialised", "bf16-d256-specialised"),
     ],
     "flash_attention_backward": [
         *("dq-fp16-d128", "dq-fp16-d128-causal", "dq-fp16-d64", "dq-fp16-d64-causal", "dq-fp32-d64"),
@@ -67,6 +68,13 @@ def test_attention_uses_tensor_cores_and_asynchronous_copies(variant):
     for target, found in compiled("flash_attention")[variant].items():
         assert PRODUCT[target] in found["instructions"], target
         assert "cp.async" in found["instructions"], target
+
+
+def test_warps_are_specialised_where_it_was_asked_for():
+    """Those that load hand registers over: without a word the compiler leaves a loop as it is where it cannot split it."""
+    for variant, targets in compiled("flash_attention").items():
+        handed_over = [target for target, found in targets.items() if "setmaxnreg" in found["instructions"]]
+        assert handed_over == (["90"] if variant.endswith("specialised") else []), variant
 
 
 def test_fp32_attention_is_never_tf32():

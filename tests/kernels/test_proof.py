@@ -23,6 +23,18 @@ def test_long_sums_in_fp32_may_round_more():
     assert_close((exact * off).float(), exact, exact.float(), "o", terms=400)
     with pytest.raises(AssertionError):
         assert_close((exact * off).float(), exact, exact.float(), "o", terms=100)
+    assert_close((exact * off).float(), exact, exact.float(), "o", terms=100, alike=True)
+
+
+def test_equal_terms_round_to_one_side():
+    """What is granted for them is needed: one number, added up in fp32, is further off than the root of its terms."""
+    term, total, n = torch.tensor(0.0027), torch.tensor(0.0), 400
+    for _ in range(n):
+        total = total + term
+    exact = term.double().mul(n).reshape(1)
+    assert_close(total.reshape(1), exact, exact.float(), "o", terms=n, alike=True)
+    with pytest.raises(AssertionError):
+        assert_close(total.reshape(1), exact, exact.float(), "o", terms=n)
 
 
 @pytest.mark.parametrize("value, expected", [(0.0, torch.nan), (torch.nan, 0.0), (torch.inf, -torch.inf), (0.0, torch.inf)])

@@ -1,6 +1,7 @@
 """kernels.benchmarks.attention and what builds on it, without a GPU: keys, references, peers, and every group in a dry run on the CPU."""
 
 import ast
+import functools
 import json
 import math
 import re
@@ -70,6 +71,22 @@ def test_agree_refuses():
         benchmarks.agree(out + 0.1, expected, "ours")
     with pytest.raises(AssertionError, match="ours 的结果里有 NaN"):
         benchmarks.agree(out.index_fill(2, torch.tensor([3]), math.nan), expected, "ours")
+
+
+def test_compared_by_the_spreads():
+    shapes = [benchmarks.Shape(S, d, causal) for S, d, causal in ((1024, 128, False), (1024, 64, True), (4096, 128, True), (4096, 256, False))]
+    spreads = {"ours": ((1, 2), (3, 4), (2, 4), (1, 1)), "peer": ((3, 4), (1, 2), (3, 5), (2, 2))}
+    figures = {}
+    for peer, found in spreads.items():
+        for shape, (low, high) in zip(shapes, found):
+            key = shape.key(peer, "ms")
+            figures |= {f"{key}_low": {"value": low}, f"{key}_high": {"value": high}, shape.key(peer, "tflops"): {"value": 2 / (low + high)}}
+    told = {name: one["value"] for name, one in benchmarks.compared(figures, shapes, "ours", "peer").items()}
+    assert told["ours_over_peer_behind"] == "d=64，S=1024，因果" and told["ours_over_peer_undecided"] == "d=128，S=4096，因果"
+    assert told["ours_over_peer_shapes"] == 4 and told["ours_over_peer_ahead"] == 2
+    assert told["ours_over_peer_least"] == pytest.approx(3 / 7, rel=1e-3) and told["ours_over_peer_least_long"] == pytest.approx(8 / 6, rel=1e-3)
+    fewer = benchmarks.compared(figures, shapes[:1], "ours", "peer")
+    assert fewer["ours_over_peer_behind"]["value"] == fewer["ours_over_peer_undecided"]["value"] == "没有"
 
 
 def test_choice_is_a_backend_name():
@@ -248,7 +265,7 @@ def test_the_tutorial_is_timed(tutorial):
             "ours_tflops_32_d64": "TFLOP/s", "tutorial_sha256": ""}  # fmt: skip
     assert {key: figures[key]["unit"] for key in some} == some
     assert figures["plain_over_tutorial_shapes"]["value"] == 4
-    assert not any("_ws" in key for key in figures)
+    assert not any("_ws" in key for key in figures) and figures["tutorial_nan"]["value"] == "没有"
     assert re.fullmatch("[0-9a-f]{12}", figures["tutorial_sha256"]["value"])
     assert figures["absent"]["value"].startswith("fa4: ") and "；" not in figures["absent"]["value"]
 
@@ -266,13 +283,37 @@ def test_the_better_of_the_tutorials_two_is_timed(times, refused, best, tutorial
     tutorial.REFUSED, left = refused, list(times)
     monkeypatch.setattr(attention_packages, "median_ms", lambda call: left.pop(0))
     shape, absent = attention_packages.SHAPES[0], {}
-    run, (q, k, v) = attention_packages.tuned(tutorial, shape, absent), shape.draw(3)
+    run, (q, k, v) = attention_packages.tuned(tutorial, shape, absent, set()), shape.draw(3)
     tutorial.calls.clear()
     run(q, k, v)
     assert tutorial.calls[-1][1][2] is best
     run(q, k, v)
     assert len(tutorial.calls) == 4 and tutorial.calls[-1][1][2] is best  # both tried once
     assert list(absent) == [f"tutorial {shape} warp_specialize={one}" for one in refused]
+
+
+class Tuner:
+    """What `right_ms` uses of Triton's tuner: it fills o and tells a time."""
+
+    def __init__(self, o, time):
+        self.nargs, self.time = {"desc_o": o}, time
+
+    def _bench(self, *args, config, **meta):
+        return [self.time * config.num_stages] * 3
+
+
+@pytest.mark.parametrize("specialised, name", [(True, "128×64，4 warp，3 级，特化"), (False, "128×64，4 warp，3 级")])
+@pytest.mark.parametrize("described", [True, False])
+def test_a_configuration_that_gives_nan_is_never_the_best(described, specialised, name):
+    o, wrong, config = torch.zeros(2, 3), set(), types.SimpleNamespace(kwargs={"BLOCK_M": 128, "BLOCK_N": 64}, num_warps=4, num_stages=3)
+    kernel = Tuner(types.SimpleNamespace(base=o) if described else o, 2.0)
+    call = functools.partial(attention_packages.right_ms, kernel, wrong, "grid", config=config, warp_specialize=specialised)
+    assert call() == [6.0] * 3 and not wrong
+    o[1, 2] = math.nan
+    assert call() == [math.inf] * 3 and wrong == {name}
+    wrong.clear()
+    kernel.time = math.inf  # does not fit: it has not run, so the NaN is not its own
+    assert call() == [math.inf] * 3 and not wrong
 
 
 def test_the_package_is_timed(fa4):
