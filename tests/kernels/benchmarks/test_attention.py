@@ -316,6 +316,15 @@ def test_a_configuration_that_gives_nan_is_never_the_best(described, specialised
     assert call() == [math.inf] * 3 and not wrong
 
 
+def test_a_way_that_gives_nan_or_fails_is_passed_over(monkeypatch):
+    monkeypatch.setattr(attention_packages, "median_ms", lambda call: 1.0)
+    fails = functools.partial(torch.linalg.inv, torch.zeros(2, 2))
+    best, failed = attention_packages.fastest({"nan": lambda: torch.tensor([1, math.nan]), "fails": fails, "right": lambda: torch.ones(1)})
+    assert best == "right" and list(failed) == ["nan", "fails"] and "NaN" in str(failed["nan"])
+    with pytest.raises(ArithmeticError, match="NaN"):
+        attention_packages.fastest({"nan": lambda: torch.tensor([math.nan])})
+
+
 def test_the_package_is_timed(fa4):
     figures = attention_packages.measure()
     assert set(fa4) == {((64 // S, S, 4, 64), causal) for S in (16, 32) for causal in (False, True)}
