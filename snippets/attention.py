@@ -28,7 +28,7 @@ def standard_attention(Q, K, V, *, causal=False):
 
     Q [S_q, d], K [S_kv, d], V [S_kv, d_v] -> [S_q, d_v]; computed in the inputs' float dtype, at least fp32.
     causal: query r sees keys up to r + S_kv - S_q (aligned bottom-right, as FlashAttention since 2.1).
-    A row that sees no key gives 0, as FlashAttention does; a hand-written softmax would give 0 / 0 = NaN.
+    A row that sees no key gives 0, as FlashAttention does; a hand-written softmax would give -inf - -inf = NaN.
     ValueError: shapes that do not fit, naming the argument.
     """
     Q, K, V = _checked(Q, K, V)
