@@ -188,6 +188,7 @@ def start(course, *command):
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job, as CI may be, ignores it
     )
 
 
