@@ -94,7 +94,22 @@ def test_heads_that_fit(monkeypatch, heads, group, size, times, wanted):
     assert heads_together(heads, group, size, times) == wanted
 
 
-@pytest.mark.parametrize("S, D, loads, store", [(20, 64, True, True), (20, 65, False, False), (20, 72, True, True), (1, 129, True, False)])
+@pytest.mark.parametrize("S_q, S_kv, causal", [(41, 40, True), (40, 41, True), (41, 40, False)])
+def test_tiles_are_chosen_by_the_mask_and_the_keys(monkeypatch, S_q, S_kv, causal):
+    module, asked = flash_attention.module, []
+    config = module.config
+    monkeypatch.setattr(module, "config", lambda *given: asked.append(given[-2:]) or config(*given))
+    flash_attention.check(module.flash_attention, flash_attention.Shape("one", S_q, S_kv, 16, causal), torch.float16, "cpu")
+    assert set(asked) == {(causal, S_kv)}
+
+
+@pytest.mark.parametrize(
+    "S, D, loads, store",
+    [
+        *((20, 64, True, True), (20, 65, False, False), (20, 72, True, True), (20, 128, True, True), (20, 129, False, False)),
+        (1, 129, True, False),
+    ],
+)
 def test_where_descriptors_are_used(monkeypatch, S, D, loads, store):
     """Not where the next row is not aligned; nor to write a row, be it the only one, that does not end where 16 bytes do."""
     module, operands = flash_attention.module, []
