@@ -23,9 +23,10 @@ Versions tried, on one H200, fp16, TFLOP/s at S = 16384 (causal), tile rows x ke
   64 heads mixed 246, 321, 376 (32: 247, 317, 379), where 32 MB of K and V hold 256, 128 and 64.
 - warps specialised, no mask, S = 1024, 4096, 16384: d 128, 128x128, 4, 2: 443, 567, 562; 128x64: 410, 513, 501; where
   unspecialised 475, 544, 527. d 256, 128x64, 4, 2: 526, 635, 649, where 452, 532, 500. d 64, 128x128: S = 4096 408, where
-  481. With 3 or 4 stages four rows of five are NaN, in Triton's own tutorial as well.
-Not covered: dropout, attention biases and other masks, fp64, second derivatives; bf16 in Triton's interpreter, which
-multiplies bit patterns. A tensor whose last dimension is not contiguous is copied first, and q for a negative scale.
+  481. With 3 or 4 stages 70 % of the rows and more are NaN, in Triton's own tutorial as well.
+Not covered: dropout, attention biases and other masks, fp64, second and forward-mode derivatives, transforms of torch.func
+but vmap; bf16 in Triton's interpreter, which multiplies bit patterns. A tensor whose last dimension is not contiguous is
+copied first, and q for a negative scale.
 """
 
 import math
@@ -50,6 +51,7 @@ LONG = {128: 4096, 256: 1024}  # by head dimension: keys, none masked, from whic
 MIXED = 64  # causal heads at most whose tiles mix: with more, short ones are slower
 MAX_LENGTH = 2**30  # row and key numbers are 32-bit in the kernel
 LOG2E = math.log2(math.e)
+MAX_SCALE = 2.0**127 / LOG2E  # times log2(e), fp32 still holds it
 TINY = 1e-30  # stands for a scale of 0: 2^(s * TINY) is 1 as well, but a masked score stays -inf where 0 makes it NaN
 
 
@@ -135,20 +137,24 @@ def flash_attention(q, k, v, *, causal=False, sm_scale=None, return_lse=False):
     h // (H_q / H_kv). fp16, bf16 or fp32, one dtype and device. sm_scale: 1 / sqrt(D) unless given.
     causal: query i sees keys up to i + S_kv - S_q (bottom-right; torch's `is_causal` is aligned top-left).
     Returns o [B, H_q, S_q, D] in q's dtype; with return_lse also the natural log-sum-exp, fp32 [B, H_q, S_q].
-    TypeError, ValueError: anything that is not taken, naming the argument.
+    TypeError, ValueError, NotImplementedError: anything that is not taken, naming the argument.
     """
-    check(q, k, v, sm_scale)
+    check(q, k, v, causal, sm_scale)
     sm_scale = 1 / math.sqrt(q.shape[3]) if sm_scale is None else float(sm_scale)
-    run = attention_op if checks.needs_dispatch(q, k, v) else forward
+    run = forward
+    if checks.needs_dispatch(q, k, v):
+        checks.refuse_transforms("flash_attention", q, k, v, batched=True)
+        run = attention_op
     o, lse = run(q, k, v, bool(causal), sm_scale)
     return (o, lse) if return_lse else o
 
 
 def forward(q, k, v, causal, sm_scale):
     """(o, lse) from the kernel that suits the shape: few query rows, then Hopper's own, else the one above."""
-    q, k, v = map(dense_rows, (q if sm_scale >= 0 else -q, k, v))  # the kernels take scales above 0 only
+    q, k, v = map(dense_rows, (q, k, v))
+    o = output_like(q)  # before -q, which may lie otherwise
+    q = q if sm_scale >= 0 else dense_rows(-q)  # the kernels take scales above 0 only
     qk_scale = max(abs(sm_scale) * LOG2E, TINY)
-    o = output_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     if o.numel():  # a grid of no programs cannot be launched
         with torch.cuda.device_of(q):
@@ -224,7 +230,10 @@ def _save(ctx, inputs, output):
 def _gradients(ctx, do, dlse):
     q, k, v, o, lse = ctx.saved_tensors
     do = torch.zeros_like(o) if do is None else do
-    run = gradients_op if checks.needs_dispatch(do, q, k, v) else flash_attention_backward.backward
+    tensors, run = [x for x in (do, dlse, q, k, v) if x is not None], flash_attention_backward.backward
+    if checks.needs_dispatch(*tensors):
+        checks.refuse_transforms("flash_attention", *tensors, batched=True)
+        run = gradients_op
     return *run(do, dlse, q, k, v, o, lse, ctx.causal, ctx.sm_scale), None, None
 
 
@@ -268,7 +277,7 @@ def config(dtype, D, capability=None, causal=False, S_kv=0):
 # --8<-- [end:config]
 
 
-def check(q, k, v, sm_scale):
+def check(q, k, v, causal, sm_scale):
     """TypeError or ValueError naming the argument that `flash_attention` does not take."""
     checks.tensors(flash_attention_kernel, DTYPES, differentiable=True, q=q, k=k, v=v)
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -289,5 +298,9 @@ def check(q, k, v, sm_scale):
     H_kv = k.shape[1]
     if H_q and (not H_kv or H_q % H_kv):
         raise ValueError(f"q 有 {H_q} 个头，k 有 {H_kv} 个；前者应是后者的整数倍")
-    if sm_scale is not None and not (isinstance(sm_scale, Real) and math.isfinite(sm_scale)):
-        raise ValueError(f"sm_scale={sm_scale!r} 不是有限的实数；缺省为 1/√D")
+    if getattr(causal, "ndim", 0) or causal not in (0, 1):
+        raise TypeError(f"causal={causal!r:.40} 应为 True 或 False")
+    if sm_scale is not None and not isinstance(sm_scale, (Real, torch.SymFloat, torch.SymInt)):
+        raise TypeError(f"sm_scale 是 {type(sm_scale).__name__}；应为实数，请用 float(sm_scale)；缺省为 1/√D")
+    if sm_scale is not None and not -MAX_SCALE <= sm_scale <= MAX_SCALE:
+        raise ValueError(f"sm_scale={sm_scale!r:.40} 不是 FP32 装得下的有限的数（绝对值至多 {MAX_SCALE:.1e}）；缺省为 1/√D")

@@ -164,7 +164,7 @@ def backward(do, dlse, q, k, v, o, lse, causal, sm_scale):
     do [B, H_q, S_q, D] in q's dtype, any strides; dlse fp32 [B, H_q, S_q], or None where the log-sum-exp is not used.
     """
     q, k, v, do, o = map(dense_rows, (q, k, v, do, o))
-    dlse = None if dlse is None else dlse.contiguous()
+    dlse = None if dlse is None else dlse.resolve_neg().contiguous()
     dq, dk, dv = map(output_like, (q, k, v))
     with torch.cuda.device_of(q):
         if flash_attention_hopper_backward.supported(q, k, v, do, o):

@@ -486,7 +486,8 @@ def forward(q, k, v, o, lse, causal, qk_scale):
     group = H_q // H_kv
     tiles = triton.cdiv(S_q, chosen.CONSUMERS * ROWS) * B * H_q
     programs = min(tiles, multiprocessors(q))
-    together = heads_together(B * H_q, group, pair_bytes(k), 2 if pair_bytes(k) >= LONG_BYTES else 1) if causal else 1
+    head_bytes = pair_bytes(k)
+    together = heads_together(B * H_q, group, head_bytes, 2 if head_bytes >= LONG_BYTES else 1) if causal else 1
     # This kernel may start while the one that fills `counter`, an ordinary launch, ends: what came before has ended.
     counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     flash_attention_hopper_kernel[(programs,)](

@@ -84,13 +84,15 @@ def tile_mask(start, S, D: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constex
 # --8<-- [end:load]
 
 
+@functools.cache  # asked several times a call, and Triton takes microseconds to answer
 def padded(D):
     """The tile width for a head dimension: a power of two, and at least 16 because a product's inner length must be."""
     return max(16, triton.next_power_of_2(D))
 
 
 def dense_rows(x):
-    """x with a contiguous last dimension, which every kernel here wants: itself, or a copy."""
+    """x with a contiguous last dimension and its sign in its elements, which every kernel here wants: itself, or a copy."""
+    x = x.resolve_neg()
     return x if x.stride(-1) == 1 else x.contiguous()
 
 

@@ -35,6 +35,7 @@ Not covered: second derivatives; more than 2^30 columns.
 """
 
 import functools
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -307,6 +308,7 @@ def plan(dim, dtype, backward, shape, *strides):
 
 def run(dim, backward, *inputs):
     """Launch on `inputs` (x, or y and dy) along dim >= 0 and return the output."""
+    inputs = [x.resolve_neg() for x in inputs]
     lead = inputs[0]
     if lead.numel() == 0:
         return torch.empty_like(lead)
@@ -363,10 +365,18 @@ def _save(ctx, inputs, output):
 
 def _differentiate(ctx, dy):
     (y,) = ctx.saved_tensors
-    return _softmax_backward(y, dy, ctx.dim) if checks.needs_dispatch(y, dy) else run(ctx.dim, True, y, dy), None
+    if not checks.needs_dispatch(y, dy):
+        return run(ctx.dim, True, y, dy), None
+    checks.refuse_transforms("softmax", y, dy, batched=True)
+    return _softmax_backward(y, dy, ctx.dim), None
+
+
+def _no_second(ctx, *_):
+    raise NotImplementedError("softmax 只有一阶梯度；二阶梯度请用 torch.softmax")
 
 
 _softmax.register_autograd(_differentiate, setup_context=_save)
+_softmax_backward.register_autograd(_no_second)
 
 
 # --8<-- [start:wrapper]
@@ -375,13 +385,22 @@ def softmax(x, dim=-1):
 
     x: any shape; fp16, bf16, fp32 or fp64 -> a new tensor of x's shape and dtype; its strides are those of
     torch.empty_like(x), or contiguous where x's rows need more than two strides.
-    IndexError: no such dim. TypeError, ValueError: anything else that is not taken, naming the argument.
+    IndexError: no such dim. TypeError, ValueError, NotImplementedError: anything else that is not taken.
     """
     checks.tensors(softmax_kernel, DTYPES, x=x, differentiable=True)
-    if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
-        raise IndexError(f"dim={dim} 超出范围；x 有 {x.dim()} 维")
-    dim = dim % max(x.dim(), 1)
+    if not isinstance(dim, (int, torch.SymInt)):
+        try:
+            dim = operator.index(dim)
+        except TypeError:
+            raise TypeError(f"dim 是 {type(dim).__name__}；应为一个整数") from None
+    dims = max(x.dim(), 1)
+    if not -dims <= dim < dims:
+        raise IndexError(f"dim={dim} 超出范围；x 有 {x.dim()} 维，dim 应在 {-dims} 到 {dims - 1} 之间")
+    dim = dim % dims
     if x.dim() and x.numel() and x.shape[dim] > MAX_COLUMNS:
         raise ValueError(f"x 的第 {dim} 维有 {x.shape[dim]} 个元素；至多 {MAX_COLUMNS} 个")
-    return _softmax(x, dim) if checks.needs_dispatch(x) else run(dim, False, x)
+    if not checks.needs_dispatch(x):
+        return run(dim, False, x)
+    checks.refuse_transforms("softmax", x, batched=True)
+    return _softmax(x, dim)
 # --8<-- [end:wrapper]

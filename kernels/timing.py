@@ -10,6 +10,7 @@ torch and triton are imported where they are used: the formulas here are plain P
 import contextlib
 import json
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 
 FLUSH_BYTES = 4 * 10**9  # reading them takes 0.8 ms or more: all of L2 is replaced, and the host gets ahead of the device
+ORDERS = random.Random(0)  # in which functions take turns
 FEWEST = 5  # readings of a function in a round
 CHUNK = 16  # calls between two synchronisations of `sustained`: milliseconds of work, so that the gap does not count
 PATH = re.compile(r"(?<![\w])/[^\s'\":]+")  # a file path: it says nothing away from the machine it was met on
@@ -106,16 +108,18 @@ def check_close(out, ref, tolerance, what):
 def interleaved_ms(calls, rounds=5, ms=10, most=25):
     """{name: (20th percentile, median, 80th percentile)} of {name: function}, device time of one call with cold L2.
 
-    In each round every function in turn runs for about `ms`, FEWEST times or more and at most `most`, the order reversed
-    every other round: so clocks and temperature are the same for all. Before each call FLUSH_BYTES are read: L2 then holds
-    nothing of use and nothing still to be written, and the host has launched the call before the device gets to it.
+    In each round every function in turn runs for about `ms`, FEWEST times or more and at most `most`, in an order drawn
+    anew, then in its reverse: so clocks and temperature are the same for all, whose neighbours differ. Before each call
+    FLUSH_BYTES are read: L2 then holds nothing of use and nothing still to be written, and the host has launched the call
+    before the device gets to it.
     """
     import torch
 
     buffer = torch.zeros(FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
     readings = {name: [] for name in calls}
     for number in range(rounds):
-        for name in list(calls)[:: -1 if number % 2 else 1]:
+        order = order[::-1] if number % 2 else ORDERS.sample(list(calls), len(calls))
+        for name in order:
             (once,) = _device_ms(calls[name], 1, buffer)  # also brings the clocks to where this function takes them
             readings[name] += _device_ms(calls[name], max(FEWEST, min(most, round(ms / once))), buffer)
     return {name: quantiles(found) for name, found in readings.items()}

@@ -8,7 +8,7 @@ Versions tried (one H200, torch 2.11, Triton 3.6, fp32, GB/s at 2^28 and 10^7 el
   1024 on 4 with loads evict-first and stores .cs            4108, 3511
 All but the last move what the memory allows. At 10^7 elements a call takes 33 us, and the host's launch counts unless a
 CUDA graph replays it (3173 to 3272 by `add`, torch 3589; measured before the grid was divided in plain Python).
-Not covered: broadcasting, mixed dtypes, gradients. A non-contiguous argument is copied first.
+Not covered: broadcasting, mixed dtypes, gradients, torch.compile. A non-contiguous argument is copied first.
 """
 
 import torch
@@ -41,9 +41,10 @@ def add(x, y):
     TypeError, ValueError: anything else, naming the argument.
     """
     checks.tensors(add_kernel, DTYPES, x=x, y=y)
+    checks.refuse_transforms("add", x, y)
     if x.shape != y.shape:
         raise ValueError(f"y 的形状是 {tuple(y.shape)}，x 是 {tuple(x.shape)}；两者应相同，这里不做广播")
-    x, y = x.contiguous(), y.contiguous()
+    x, y = x.resolve_neg().contiguous(), y.resolve_neg().contiguous()
     out = torch.empty_like(x)
     n_elements = out.numel()
     if n_elements:  # a grid of no programs cannot be launched

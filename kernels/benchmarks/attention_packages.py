@@ -72,13 +72,13 @@ def measure():
 
 
 def _peers(shape, tutorial, fa4, absent, wrong):
-    """In the order in which they take turns: those that are compared stand side by side, so each often follows the other."""
-    peers = {"ours": ours(shape.causal)}
+    """{name: function of q, k, v}."""
+    peers = {"ours": ours(shape.causal), "plain": plain(shape.causal), "sdpa_cudnn": sdpa_peers(shape.causal)["sdpa_cudnn"]}
     if fa4:
         peers["fa4"] = package(fa4, shape.causal)
     if tutorial:
         peers["tutorial"] = tuned(tutorial, shape, absent, wrong)
-    return {**peers, "plain": plain(shape.causal), "sdpa_cudnn": sdpa_peers(shape.causal)["sdpa_cudnn"]}
+    return peers
 
 
 def _offered(peer, call, absent, shape):

@@ -78,6 +78,8 @@ LARGE = (
     Shape("long-256", 700, 900, 256, causal=True, H_q=4, H_kv=1),
     Shape("many-heads", 16, 16, 16, B=70, H_q=1000, H_kv=1000),  # more heads than a grid's second axis would hold
 )
+
+
 def _plain_shapes():
     for D in flash_attention_hopper.HEAD_DIMS:
         yield Shape("odd-lengths", 333, 201, D, B=2, layout="token-major")

@@ -101,5 +101,14 @@ def _check_all(calls):
     return [check(call) for call in calls]
 
 
+def report(*arguments):
+    """Print what `fuzz` gives; the exit status by hand: what is missing here, or True where a call failed."""
+    if not torch.cuda.is_available():
+        return "没有可用的 NVIDIA GPU；这批调用要在有 GPU 的机器上跑"
+    found = fuzz(*map(int, arguments))
+    print(json.dumps(found, ensure_ascii=False, indent=1))
+    return bool(found["failed"])
+
+
 if __name__ == "__main__":
-    print(json.dumps(fuzz(*map(int, sys.argv[1:])), ensure_ascii=False, indent=1))
+    sys.exit(report(*sys.argv[1:]))

@@ -83,6 +83,13 @@ def check_all():
         return dict(zip(TOOLS, pool.map(_checked, TOOLS)))
 
 
+def report():
+    """Print what each tool found; True, the exit status by hand, where one found an error or could not look."""
+    told = check_all()
+    print(*(f"{tool}: {found}" for tool, found in told.items()), sep="\n")
+    return any(isinstance(found, OSError) or found["errors"] > 0 for found in told.values())
+
+
 def _checked(tool):
     try:
         return check(tool)
@@ -156,4 +163,4 @@ if __name__ == "__main__":
         case ["sample"]:
             print(f"sample: {sample()} calls")
         case _:
-            print(check_all())
+            sys.exit(report())

@@ -97,3 +97,53 @@ def test_a_transform_and_a_mode_see_the_operator():
     assert module.attention_op._opoverload in seen
     one = torch.vmap(lambda *qkv: flash_attention(*qkv, causal=True))(*(x[None] for x in (q, k, v)))
     assert torch.equal(one[0], flash_attention(q, k, v, causal=True))
+
+
+@UNSEEN
+def test_a_negative_scale_lies_as_opcheck_expects():
+    q = torch.randn(1, 5, 3, 32)[..., ::2].transpose(1, 2)
+    k = v = torch.randn(1, 3, 7, 16)
+    torch.library.opcheck(module.attention_op, (q, k, v, False, -0.3))
+
+
+@UNSEEN
+def test_scales_that_change_are_compiled():
+    q, k, v = (x.detach() for x in leaves())
+    compiled = torch.compile(flash_attention, backend="eager", fullgraph=True)
+    for scale in (0.3, 0.4, 1, 2):
+        assert torch.equal(compiled(q, k, v, sm_scale=scale), flash_attention(q, k, v, sm_scale=scale))
+
+
+def test_batched_upstream_gradients():
+    """One call for several of them, by the older vmap of autograd."""
+    q, k, v = leaves()
+    o = flash_attention(q, k, v)
+    several = torch.randn(3, *o.shape)
+    found = torch.autograd.grad(o, (q, k, v), several, is_grads_batched=True, retain_graph=True)
+    each = [torch.autograd.grad(o, (q, k, v), do, retain_graph=True) for do in several]
+    for number, x in enumerate(found):
+        assert torch.equal(x, torch.stack([one[number] for one in each]))
+    lse = flash_attention(q, k, v, return_lse=True)[1]
+    several = torch.randn(3, *lse.shape)
+    (found,) = torch.autograd.grad(lse, q, several, is_grads_batched=True, retain_graph=True)
+    assert torch.equal(found, torch.stack([torch.autograd.grad(lse, q, one, retain_graph=True)[0] for one in several]))
+
+
+def negative(x):
+    """x, bit for bit what -x is elsewhere: its memory holds -x, and torch knows."""
+    y = torch._neg_view(-x)
+    assert y.is_neg() and torch.equal(y, x)
+    return y
+
+
+def test_the_negative_bit():
+    q, k, v = (x.detach() for x in leaves())
+    want = flash_attention(q, k, v)
+    for seen in ((negative(q), k, v), (q, negative(k), v), (q, k, negative(v))):
+        assert torch.equal(flash_attention(*seen), want)
+    q, k, v = leaves()
+    o, lse = flash_attention(q, k, v, return_lse=True)
+    do, dlse = torch.randn_like(o), torch.randn_like(lse)
+    want = torch.autograd.grad((o, lse), (q, k, v), (do, dlse), retain_graph=True)
+    for a, b in zip(torch.autograd.grad((o, lse), (q, k, v), (negative(do), negative(dlse))), want):
+        assert torch.equal(a, b)

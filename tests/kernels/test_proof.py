@@ -1,10 +1,14 @@
 """The proof's own tools: what the criterion lets pass, and what the guards notice."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 from kernels.proof import GUARD, assert_close, assert_equal, assert_near, guarded_outputs
-from kernels.proof import fuzz, sanitize
+from kernels.flash_attention import flash_attention
+from kernels.proof import flash_attention_backward, fuzz, sanitize
+from kernels.proof.flash_attention import Shape
 
 ref = torch.tensor([1.0, 2.0, -3.0], dtype=torch.float64)
 half = ref.half()
@@ -184,3 +188,31 @@ def test_random_calls_are_the_same_for_a_seed_and_checked():
     assert len(small) == 2 and [fuzz.check(call, "cpu") for call in small] == [None, None]
     wrong = small[0]._replace(upstream="nowhere")
     assert "KeyError: 'nowhere'" in fuzz.check(wrong, "cpu")
+
+
+def test_equal_terms_are_granted_to_dv_without_a_mask(monkeypatch):
+    granted = []
+    monkeypatch.setattr(flash_attention_backward, "assert_close", lambda *place, alike: granted.append((place[3], alike)))
+    for causal, scale, upstream in ((False, 0.0, "expanded"), (True, 0.0, "expanded"), (False, 0.1, "expanded"), (False, 0.0, "plain")):
+        shape = Shape("alike", 5, 7, 8, causal=causal, scale=scale)
+        flash_attention_backward.check(flash_attention, shape, upstream, torch.float32, "cpu")
+    assert granted == [(name, (number, name) == (0, "dv")) for number in range(4) for name in ("dq", "dk", "dv")]
+
+
+@pytest.mark.parametrize("printed, failed", [(CLEAN, False), (CLEAN.replace("0 errors", "2 errors"), True), ("no summary", True)])
+def test_exit_status_of_the_sanitizer(printed, failed, tmp_path, monkeypatch):
+    sanitizer(tmp_path, monkeypatch, "Version 2026.4.0.0", printed)
+    assert sanitize.report() is failed
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_exit_status_of_random_calls(failed, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(fuzz, "_check_all", lambda calls: ["wrong" if failed else None] * len(calls))
+    monkeypatch.setattr(fuzz, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
+    assert fuzz.report("3") is failed
+
+
+def test_random_calls_need_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "没有可用的 NVIDIA GPU" in fuzz.report()

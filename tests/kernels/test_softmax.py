@@ -37,6 +37,12 @@ def test_traced_whole():
     torch.testing.assert_close(torch.autograd.grad(compiled(x), x)[0], expected)
 
 
+def test_dimensions_that_change_are_compiled():
+    x, compiled = torch.randn(6, 3, 4), torch.compile(softmax, fullgraph=True, backend="eager")
+    for dim in (0, 1, 2, -1):
+        assert torch.equal(compiled(x, dim), softmax(x, dim))
+
+
 def test_gradcheck():
     x = torch.randn(3, 5, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: softmax(x, 1), (x,))

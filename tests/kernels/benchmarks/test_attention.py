@@ -165,7 +165,7 @@ def dry(monkeypatch):
                                 "ours_over_sdpa_cudnn_mean": "倍", "plain_over_flex_least": "倍"}),
         (attention_backward, {"ours_ms_32_d256_causal": "ms", "sdpa_cudnn_tflops_32": "TFLOP/s", "ours_over_flex_least": "倍", "ours_over_flex_mean_d256": "倍", "flex_launch_us": "µs"}),
         (attention_decode, {"ours_gbps_128_b2": "GB/s", "sdpa_flash_ms_64_b1": "ms", "ours_launch_us": "µs", "read_gbps_64_b1": "GB/s",
-                             "ours_over_read_64_b1": "倍", "ours_over_sdpa_cudnn_128_b2": "倍"}),
+                             "ours_ms_64_b1_low": "ms", "sdpa_cudnn_ms_128_b2_high": "ms", "ours_over_read_64_b1": "倍", "ours_over_sdpa_cudnn_128_b2": "倍"}),
     ],
     ids=["forward", "backward", "decode"],
 )  # fmt: skip
@@ -176,6 +176,10 @@ def test_dry_run(group, some, dry):
         assert KEY.fullmatch(key) and set(told) == {"value", "unit"}, key
         assert isinstance(told["value"], (str, int)) or math.isfinite(told["value"]), key
     assert {key: figures[key]["unit"] for key in some} == some
+    for key in figures:
+        if key.endswith("_low"):
+            low, middle, high = (figures[key[:-4] + end]["value"] for end in ("_low", "", "_high"))
+            assert low < middle < high, key
 
 
 def test_a_wrong_kernel_is_not_timed(dry):
