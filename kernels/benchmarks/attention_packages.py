@@ -30,13 +30,14 @@ SHAPES = [Shape(S, d, causal) for d in HEAD_DIMS for S in LENGTHS for causal in 
 def measure():
     """ms and TFLOP/s of each peer, of cuDNN through SDPA and of ours, fp16; `plain`: the plain Triton kernel.
 
-    `plain_over_tutorial_…`, `ours_over_fa4_…`: `attention.compared`; `tutorial_nan`: configurations that gave NaN.
+    `plain_over_tutorial_…`, `ours_over_fa4_…`: `attention.compared`; `tutorial_choice_…`: the configuration of a shape that
+    was fastest; `tutorial_nan`: those that gave NaN.
     """
     import torch
 
     need_gpu()
     torch.manual_seed(SEED)
-    figures, absent, wrong, tutorial, fa4 = {}, {}, set(), None, None
+    figures, absent, chosen, wrong, tutorial, fa4 = {}, {}, {}, set(), None, None
     try:
         tutorial, digest = load_tutorial()
     except (OSError, ImportError) as error:  # it imports pytest
@@ -54,7 +55,7 @@ def measure():
     for shape in SHAPES if tutorial or fa4 else []:
         q, k, v = shape.draw(3)
         expected, calls = reference(q, k, v, shape.causal), {}
-        for peer, run in _peers(shape, tutorial, fa4, absent, wrong).items():
+        for peer, run in _peers(shape, tutorial, fa4, absent, chosen, wrong).items():
             with at(f"attention_packages，{shape}，{peer}"):
                 out = _offered(peer, partial(run, q, k, v), absent, shape)
                 if out is None:
@@ -65,19 +66,20 @@ def measure():
             figures |= timed(shape, calls, 1)
         torch.cuda.empty_cache()
     if tutorial:
+        figures |= {shape.key("tutorial", "choice"): figure(name) for shape, name in chosen.items()}
         figures["tutorial_nan"] = figure("；".join(sorted(wrong)) or "没有")
     for one, other in (("plain", "tutorial"), ("ours", "fa4")):
         figures |= compared(figures, SHAPES, one, other)
     return figures | absent_note(absent)
 
 
-def _peers(shape, tutorial, fa4, absent, wrong):
+def _peers(shape, tutorial, fa4, absent, chosen, wrong):
     """{name: function of q, k, v}."""
     peers = {"ours": ours(shape.causal), "plain": plain(shape.causal), "sdpa_cudnn": sdpa_peers(shape.causal)["sdpa_cudnn"]}
     if fa4:
         peers["fa4"] = package(fa4, shape.causal)
     if tutorial:
-        peers["tutorial"] = tuned(tutorial, shape, absent, wrong)
+        peers["tutorial"] = tuned(tutorial, shape, absent, chosen, wrong)
     return peers
 
 
@@ -116,10 +118,11 @@ def load_tutorial():
     return module, hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def tuned(module, shape, absent, wrong):
+def tuned(module, shape, absent, chosen, wrong):
     """The tutorial's function with the best of its configurations for a shape, found in the first call.
 
-    absent: gets an entry where one of its ways fails and another takes its place; wrong: every configuration that gives NaN.
+    chosen[shape]: gets that one's name; absent: an entry where one of its ways fails and another takes its place; wrong:
+    every configuration that gives NaN.
     """
     from triton.testing import do_bench
 
@@ -136,6 +139,8 @@ def tuned(module, shape, absent, wrong):
         if best is None:
             best, failed = fastest({one: partial(run_way, one, q, k, v) for one in ways(shape)})
             absent.update({f"tutorial {shape} warp_specialize={one}": error for one, error in failed.items()})
+            (config,) = found[best].values()
+            chosen[shape] = name_of(config, best)
         return run_way(best, q, k, v)
 
     return run
@@ -152,9 +157,14 @@ def right_ms(kernel, wrong, *args, config, **meta):
     out = kernel.nargs["desc_o"]
     if math.isinf(times[0]) or not getattr(out, "base", out).isnan().any():  # a tensor or its descriptor
         return times
-    tile = f"{config.kwargs['BLOCK_M']}×{config.kwargs['BLOCK_N']}"
-    wrong.add(f"{tile}，{config.num_warps} warp，{config.num_stages} 级" + "，特化" * meta["warp_specialize"])
+    wrong.add(name_of(config, meta["warp_specialize"]))
     return [math.inf] * len(times)
+
+
+def name_of(config, specialised):
+    """Of one of the tutorial's configurations: tile, warps, stages, and whether warps are specialised."""
+    tile = f"{config.kwargs['BLOCK_M']}×{config.kwargs['BLOCK_N']}"
+    return f"{tile}，{config.num_warps} warp，{config.num_stages} 级" + "，特化" * specialised
 
 
 def ways(shape):

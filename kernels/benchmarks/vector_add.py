@@ -3,13 +3,13 @@
 from functools import partial
 
 from kernels.benchmarks import DEVICE, SEED
-from kernels.timing import at, interleaved_ms, moved, need_gpu
+from kernels.timing import at, figure, interleaved_ms, moved, need_gpu
 
 SIZES = (10_000_000, 1 << 28)
 
 
 def measure():
-    """x + y, fp32: ms and GB/s (two reads and one write) of torch and ours."""
+    """x + y, fp32: ms (20 % to 80 % of the readings: `_low`, `_high`), GB/s (two reads and one write) of torch and ours."""
     import torch
 
     from kernels.vector_add import add
@@ -25,6 +25,7 @@ def measure():
             with at(f"vector_add，n={n}，{peer}"):
                 if not torch.equal(call(), ref):
                     raise AssertionError("结果与 CPU 上的不逐位相等；先改对再测速")
-        for peer, (_, ms, _) in interleaved_ms(calls).items():
+        for peer, (fast, ms, slow) in interleaved_ms(calls).items():
             figures |= moved(f"{peer}_{{}}_{n}", 3 * x.nbytes, ms)
+            figures |= {f"{peer}_ms_{n}_low": figure(fast, "ms"), f"{peer}_ms_{n}_high": figure(slow, "ms")}
     return figures

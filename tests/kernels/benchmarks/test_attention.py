@@ -209,7 +209,7 @@ def attention(q, k, v, causal, sm_scale, warp_specialize):
     assert sm_scale == q.shape[-1] ** -0.5 and not (causal and warp_specialize)
     key = (q.shape, causal, warp_specialize)
     calls.append((_attn_fwd.cache, key, list(_attn_fwd.configs)))
-    _attn_fwd.cache[key] = "tuned"
+    _attn_fwd.cache[key] = types.SimpleNamespace(kwargs={"BLOCK_M": 128, "BLOCK_N": k.shape[2]}, num_warps=4, num_stages=2)
     if q.shape[2] in REFUSED or warp_specialize in REFUSED:
         raise ValueError("no room in shared memory")
     return scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -264,7 +264,8 @@ def test_a_tutorial_that_is_not_there(dry, fa4):
 def test_the_tutorial_is_timed(tutorial):
     figures = attention_packages.measure()
     assert json.loads(json.dumps(figures)) == figures and all(map(KEY.fullmatch, figures))
-    some = {"tutorial_tflops_16_d64": "TFLOP/s", "tutorial_ms_32_d64_causal": "ms",
+    assert figures["tutorial_choice_32_d64_causal"]["value"] == "128×32，4 warp，2 级"
+    some = {"tutorial_tflops_16_d64": "TFLOP/s", "tutorial_choice_16_d64": "", "tutorial_ms_32_d64_causal": "ms",
             "plain_over_tutorial_mean": "倍", "plain_over_tutorial_least": "倍", "sdpa_cudnn_ms_16_d64": "ms",
             "ours_tflops_32_d64": "TFLOP/s", "tutorial_sha256": ""}  # fmt: skip
     assert {key: figures[key]["unit"] for key in some} == some
@@ -286,14 +287,15 @@ def test_the_tutorial_is_tuned_for_every_shape(tutorial):
 def test_the_better_of_the_tutorials_two_is_timed(times, refused, best, tutorial, monkeypatch):
     tutorial.REFUSED, left = refused, list(times)
     monkeypatch.setattr(attention_packages, "median_ms", lambda call: left.pop(0))
-    shape, absent = attention_packages.SHAPES[0], {}
-    run, (q, k, v) = attention_packages.tuned(tutorial, shape, absent, set()), shape.draw(3)
+    shape, absent, chosen = attention_packages.SHAPES[0], {}, {}
+    run, (q, k, v) = attention_packages.tuned(tutorial, shape, absent, chosen, set()), shape.draw(3)
     tutorial.calls.clear()
     run(q, k, v)
     assert tutorial.calls[-1][1][2] is best
     run(q, k, v)
     assert len(tutorial.calls) == 4 and tutorial.calls[-1][1][2] is best  # both tried once
     assert list(absent) == [f"tutorial {shape} warp_specialize={one}" for one in refused]
+    assert chosen == {shape: "128×16，4 warp，2 级" + "，特化" * best}
 
 
 class Tuner:
@@ -361,7 +363,8 @@ def test_our_own_failure_is_raised(peer, tutorial, monkeypatch):
 
 
 def test_a_wrong_package_is_not_timed(tutorial):
-    tutorial.attention = lambda q, *_: torch.zeros_like(q)
+    right = tutorial.attention
+    tutorial.attention = lambda *rest: torch.zeros_like(right(*rest))
     with pytest.raises(RuntimeError, match="，tutorial：AssertionError"):
         attention_packages.measure()
 

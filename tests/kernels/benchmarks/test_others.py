@@ -98,8 +98,9 @@ def dry(monkeypatch):
         (ceilings, {"copy_gbps": "GB/s", "fp16_short_tflops": "TFLOP/s", "bf16_sustained_tflops": "TFLOP/s", "fp16_drop_percent": "%",
                       "bf16_sm_clock_mhz": "MHz", "fp16_power_w": "W"}),
         (softmax, {"composed_gbps_4x8": "GB/s", "ours_ms_4x16": "ms", "compiled_ms_4x16": "ms", "torch_launch_us": "µs",
-                     "composed_over_ours_time_4x16": "倍", "ours_gbps_4x16_bf16": "GB/s", "torch_backward_ms_4x8": "ms", "ours_of_copy_4x8": "%", "copy_gbps_4x8": "GB/s"}),
-        (vector_add, {"torch_gbps_1000": "GB/s", "ours_ms_10": "ms"}),
+                     "composed_over_ours_time_4x16": "倍", "ours_gbps_4x16_bf16": "GB/s", "torch_backward_ms_4x8": "ms", "ours_of_copy_4x8": "%", "copy_gbps_4x8": "GB/s",
+                     "compiled_ms_4x16_bf16_low": "ms", "torch_backward_ms_4x8_high": "ms"}),
+        (vector_add, {"torch_gbps_1000": "GB/s", "ours_ms_10": "ms", "ours_ms_1000_low": "ms"}),
         (discipline, {"large_host_unsynchronised_ms": "ms", "large_events_gbps": "GB/s", "small_warm_l2_us": "µs", "small_cold_l2_gbps": "GB/s",
                         "small_host_mean_us": "µs", "first_call_ms": "ms", "first_10_mean_ms": "ms"}),
         (fuzz, {"cases": "", "failed": "", "head_dims_64": ""}),
@@ -113,6 +114,10 @@ def test_dry_run(group, some, dry):
         assert KEY.fullmatch(key) and set(told) == {"value", "unit"}, key
         assert isinstance(told["value"], (str, int)) or math.isfinite(told["value"]), key
     assert {key: figures[key]["unit"] for key in some} == some
+    for key in figures:
+        if key.endswith("_low"):
+            low, middle, high = (figures[key[:-4] + end]["value"] for end in ("_low", "", "_high"))
+            assert low < middle < high, key
 
 
 def test_dry_run_without_some_peers(dry):
