@@ -49,6 +49,8 @@ MENDS = [
     (BUNDLE, "te(a)).subscribe(([[{prev:c}],p])", "te(a),W(s)).subscribe(([[{prev:c}],p])", "离开页面后释放目录"),
     # The copy button of every code block stands in a <nav> without a name: dozens of landmarks that lead nowhere.
     (BUNDLE, 'x("nav",{class:"md-code__nav"})', 'x("div",{class:"md-code__nav"})', "复制按钮的地标"),
+    # A block's code and its output would both get the id of their block.
+    (BUNDLE, "p=c?c.id:Za++", "p=Za++", "代码块的标识"),
 ]
 
 

@@ -149,10 +149,11 @@ class QuizBlock(Block):
         self.letters, self.fault = right_letters(self.quiz, self.md.course)
         several = len(self.letters) > 1
         form = etree.SubElement(parent, "form", {"class": "quiz", "data-answer": ",".join(self.letters)})
-        self.fieldset = etree.SubElement(form, "fieldset")
+        self.fieldset = etree.SubElement(form, "fieldset", {"aria-describedby": f"quiz-{self.argument}-question"})
         legend = etree.SubElement(self.fieldset, "legend")
         legend.text = ("多选题" if several else "单选题") + (f" · {self.quiz.title}" if self.quiz.title else "")
         self.tracker["input"] = {"type": "checkbox" if several else "radio", "name": f"quiz-{self.argument}"}
+        self.tracker["question"] = f"quiz-{self.argument}-question"
         return form
 
     def on_add(self, block: etree.Element) -> etree.Element:
@@ -186,7 +187,7 @@ class QuestionBlock(Block):
     NAME = "quiz-question"
 
     def on_create(self, parent: etree.Element) -> etree.Element:
-        return etree.SubElement(parent, "div", {"class": "quiz__question"})
+        return etree.SubElement(parent, "div", {"class": "quiz__question", "id": self._block_mgr.trackers["quiz"]["question"]})
 
 
 class OptionBlock(Block):

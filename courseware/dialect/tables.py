@@ -1,14 +1,17 @@
 """Tables: each scrolls inside itself on a narrow screen, and its header cells say what they head.
 
 Contract: a table of the page's Markdown becomes
-`<div class="table-scroll" tabindex="0" role="region" aria-label="表格 N">` around it (its caption instead, where it has
-one; the names differ, as each region is a landmark). Header cells carry `scope="col"`; an empty one becomes a plain
-cell. Tables in raw HTML stay as they are.
+`<div class="table-scroll" tabindex="0" role="region" aria-label="HEADING，表格">` around it: the heading before it, with a
+number where there are several (each region is a landmark), or its caption instead, where it has one. Header cells carry
+`scope="col"`; an empty one becomes a plain cell. Tables in raw HTML stay as they are.
 """
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as etree
+from collections import Counter
+from collections.abc import Iterator
+from html import unescape
 
 from markdown import Markdown
 from markdown.treeprocessors import Treeprocessor
@@ -23,14 +26,28 @@ class TableProcessor(Treeprocessor):
     """Wrap every table that is not wrapped yet."""
 
     def run(self, root: etree.Element) -> None:
-        tables = [(parent, child) for parent in root.iter() for child in parent if child.tag == "table"]
-        number = 0
-        for parent, table in tables:
-            _scopes(table)
-            if parent.get("class") != "table-scroll":
-                caption = _caption(table)
-                number += not caption
-                _wrap(parent, table, caption or f"表格 {number}")
+        headings = dict(_headings(getattr(self.md, "toc_tokens", [])))
+        parents = {child: parent for parent in root.iter() for child in parent}
+        heading, tables = "", []
+        for element in root.iter():
+            if element.get("id") in headings:
+                heading = headings[element.get("id")] + "，"
+            elif element.tag == "table":
+                _scopes(element)
+                if parents[element].get("class") != "table-scroll":
+                    tables.append((element, _caption(element), f"{heading}表格"))
+        several = Counter(name for _, caption, name in tables if not caption)
+        numbers = Counter()
+        for table, caption, name in tables:
+            numbers[name] += not caption
+            _wrap(parents[table], table, caption or (f"{name} {numbers[name]}" if several[name] > 1 else name))
+
+
+def _headings(tokens: list[dict]) -> Iterator[tuple[str, str]]:
+    """Anchor and words of each heading, from what `toc` read before."""
+    for token in tokens:
+        yield token["id"], unescape(token["name"])
+        yield from _headings(token["children"])
 
 
 def _wrap(parent: etree.Element, table: etree.Element, label: str) -> None:

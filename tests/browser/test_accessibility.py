@@ -165,3 +165,53 @@ def test_zoomed(width, zoom, visit):
         if (reached := page.evaluate("document.documentElement.scrollWidth")) > width:
             wide[link] = reached
     assert wide == {}
+
+
+def test_large_text(path, visit):
+    """200 % text on a phone: no page scrolls sideways."""
+    page = visit(path, width=360)
+    page.evaluate("""() => {
+      const sheet = new CSSStyleSheet();
+      sheet.replaceSync("html { font-size: 40px !important }"); // Material's is 20px
+      document.adoptedStyleSheets.push(sheet);
+      document.querySelectorAll("details").forEach(e => e.open = true);
+    }""")
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    cut = page.evaluate("[...document.querySelectorAll('.course-badge')].filter(e => e.getBoundingClientRect().right > 360).length")
+    assert cut == 0
+
+
+def test_the_drawer_by_keyboard(visit):
+    page = visit("tiling/", width=360)
+    drawer = page.locator(".md-sidebar--primary")
+    button = page.get_by_role("button", name="菜单")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        assert not drawer.locator(":focus").count()
+    assert button.get_attribute("aria-expanded") == "false"
+    for key in ("Enter", "Space"):
+        button.press(key)
+        assert button.get_attribute("aria-expanded") == "true"
+        page.wait_for_function("() => Math.round(document.querySelector('.md-sidebar--primary').getBoundingClientRect().left) == 0")
+        while not drawer.locator(":focus").count():
+            page.keyboard.press("Tab")
+        while drawer.locator(":focus").count():
+            assert drawer.locator(":focus").evaluate("e => e.checkVisibility({opacityProperty: true, visibilityProperty: true})")
+            page.keyboard.press("Tab")
+        page.keyboard.press("Escape")
+        assert button.evaluate("e => e == document.activeElement && e.ariaExpanded") == "false"
+        drawer.wait_for(state="hidden")
+
+
+def test_the_drawer_without_scripts(visit):
+    page = visit("tiling/", width=360, java_script_enabled=False)
+    page.locator(".md-header [for=__drawer]").click()
+    page.locator(".md-sidebar--primary a", has_text="在线 softmax").first.click()
+    page.wait_for_url("**/online-softmax/")
+
+
+def test_no_id_twice(path, visit):
+    """Nor among those that Material's script gives."""
+    page = visit(path)
+    ids = page.eval_on_selector_all("[id]", "all => all.map(e => e.id)")
+    assert sorted(ids) == sorted(set(ids))

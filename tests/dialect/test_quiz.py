@@ -19,8 +19,8 @@ def test_html(render):
     soup = render.soup(QUIZ.format("B"))
     key = soup.form["data-key"]
     assert squeeze(str(soup)) == squeeze(
-        f"""<form class="quiz" data-answer="B" data-key="{key}"><fieldset><legend>单选题</legend>
-        <div class="quiz__question"><p>问？</p></div><ul class="quiz__options">
+        f"""<form class="quiz" data-answer="B" data-key="{key}"><fieldset aria-describedby="quiz-0-question"><legend>单选题</legend>
+        <div class="quiz__question" id="quiz-0-question"><p>问？</p></div><ul class="quiz__options">
         <li><label><input name="quiz-0" type="radio" value="A"/><span class="quiz__letter">A</span>
         <div class="quiz__text"><p>一</p></div></label></li>
         <li><label><input name="quiz-0" type="radio" value="B"/><span class="quiz__letter">B</span>

@@ -13,7 +13,7 @@ PLAIN = """
 
 def test_wrapped_with_scopes(render):
     assert squeeze(render.html(PLAIN)) == squeeze("""
-        <div aria-label="表格 1" class="table-scroll" role="region" tabindex="0">
+        <div aria-label="表格" class="table-scroll" role="region" tabindex="0">
           <table>
             <thead><tr><th scope="col">量</th><th scope="col">字节</th></tr></thead>
             <tbody><tr><td>Q</td><td>4</td></tr></tbody>
@@ -42,6 +42,11 @@ def test_wrapped_wherever_it_stands(render, text):
 def test_each_box_has_its_own_name(render):
     soup = render.soup(f"{PLAIN}\n\n文\n{PLAIN}")
     assert [box["aria-label"] for box in soup.select(".table-scroll")] == ["表格 1", "表格 2"]
+
+
+def test_named_by_the_heading_before(render):
+    soup = render.soup(f"## 带 `<a>` 的 *节*\n{PLAIN}\n## 两张\n{PLAIN}\n文\n{PLAIN}")
+    assert [box["aria-label"] for box in soup.select(".table-scroll")] == ["带 <a> 的 节，表格", "两张，表格 1", "两张，表格 2"]
 
 
 def test_text_after_a_table_stays_after_it(render):

@@ -186,6 +186,8 @@ export function draw(root, view, { inputs }) {
     const { n, of } = one.dataset;
     put(one, told[n] ?? show((of ? before : row)[n]));
   }
+  const current = `softmax__${["find", "rescale", "add", "divide"][phase]}`;
+  for (const line of root.querySelectorAll(".softmax__code li")) line.ariaCurrent = line.classList.contains(current) ? "step" : null;
   const last = drawn.get(root);
   drawn.set(root, { inputs, heights });
   if (last?.inputs !== inputs || matchMedia("(prefers-reduced-motion: reduce)").matches) return;

@@ -2,7 +2,7 @@
 // compute = snippets.block_grid.frame
 
 import { comma, fault, flag, integer, KEPT, number, powerOfTwo, sig } from "./lib/model.js";
-import { fill, mark, paint, reveal, unit } from "./lib/element.js";
+import { fill, paint, reveal, unit } from "./lib/element.js";
 
 const MAX_BLOCK = 2 ** 20; // elements of the largest tensor that Triton accepts
 const LINES = 6; // of the kernel
@@ -71,9 +71,10 @@ export function say({ n, program, unmasked, t }) {
     + (unmasked && program.masked ? `没有 mask 时，这 ${comma(program.masked)} 条读写数组以外的地址；解释器不报错，GPU 上结果不定。` : "");
 }
 
-export function challenge({ n }, guess) {
+/** Always of the first example's N: the question on the page names it. */
+export function challenge(_, guess) {
   const block_size = MAX_BLOCK;
-  const { programs, wasted, wasted_share } = compute({ n: n || presets[0].inputs.n, block_size });
+  const { programs, wasted, wasted_share } = compute({ n: presets[0].inputs.n, block_size });
   const value = number(guess.replace(/[%％]/, ""));
   if (!Number.isFinite(value)) throw fault(`“${guess.slice(0, 24)}”不是数；填一个百分数，例如 5`);
   const truth = 100 * wasted_share;
@@ -120,7 +121,7 @@ export function draw(root, view) {
     total: [comma(programs), comma(n), `${comma(wasted)}，占 ${sig(100 * view.wasted_share)}%`],
   });
   reveal(root, { some: programs, more: programs > 1 });
-  mark(root, ".block__kernel li", "block__line--now", (k) => k === t);
+  root.querySelectorAll(".block__kernel li").forEach((line, k) => (line.ariaCurrent = k === t ? "step" : null));
   fill(root, "offsets", rows(view));
 }
 

@@ -28,10 +28,12 @@ def to_the_end(demo):
 
 
 def lit(demo):
-    """Code lines marked with ▶."""
+    """Code lines marked with ▶, and for those who do not see it."""
     marked = """lines => lines.filter(one => getComputedStyle(one, '::before').content.includes('▶'))
         .map(one => one.innerText.trim())"""
-    return demo.find(".softmax__code li").evaluate_all(marked)
+    found = demo.find(".softmax__code li").evaluate_all(marked)
+    assert [line.strip() for line in demo.find(".softmax__code [aria-current=step]").all_inner_texts()] == found
+    return found
 
 
 # --- the numbers -----------------------------------------------------------------------------------------------------

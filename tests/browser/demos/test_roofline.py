@@ -89,4 +89,7 @@ def test_wrong_input_is_answered_in_place(live, texts, told):
 def test_challenge(live):
     demo = live(NAME)
     assert demo.guess("yes").startswith("✗") and "63.94" in demo.guess("yes")
-    assert demo.guess("no").startswith("✓")
+    demo.preset("A100，d=64")
+    demo.fill(d="256")
+    demo.field("dtype_bytes").select_option("1")  # the question stays, and so does its answer
+    assert demo.guess("no").startswith("✓") and "H200" in demo.guess("no")

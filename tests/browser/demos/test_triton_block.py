@@ -32,10 +32,10 @@ def test_by_mouse(live):
     demo = live(NAME)
     assert "有效 640，屏蔽 384" in demo.said
     demo.button("STEP").click()
-    assert demo.find(".block__line--now").inner_text().startswith("x = tl.load")
+    assert demo.find(".block__kernel [aria-current]").inner_text().startswith("x = tl.load")
     demo.button("BACK").click()
     demo.button("BACK").click()
-    assert demo.find(".block__line--now").inner_text().startswith("offsets")
+    assert demo.find(".block__kernel [aria-current]").inner_text().startswith("offsets")
     demo.find("button", ).and_(demo.page.get_by_role("button", name="首个")).click()
     assert "program 0：offsets 0…1,023，有效 1,024，屏蔽 0" in demo.said
     demo.field("unmasked").check()
@@ -108,6 +108,7 @@ def test_challenge(live):
     assert demo.guess("五").startswith("“五”不是数")
     assert demo.guess("%").startswith("“%”不是数")
     assert demo.guess("50").startswith("✗") and "4.63" in demo.guess("50")
+    demo.preset("刚好多一个")  # the question stays, and so does its answer
     assert demo.guess("4.6").startswith("✓") and demo.guess("４.６％").startswith("✓")
 
 

@@ -38,7 +38,7 @@ export function run(root, name, demo) {
     controls(parts, demo, state, before);
     parts.say.setAttribute("aria-live", state.playing ? "off" : "polite"); // a play is told when it rests
     put(parts.say, demo.say(view));
-    if (before || asked) for (const words of root.querySelectorAll("svg > title, svg > desc")) put(words, demo.say(view)); // the page's were of its figure
+    if (before || asked) for (const words of root.querySelectorAll("svg > desc")) put(words, demo.say(view)); // the page's is of its figure
     if (state.playing && !ticking) ticking = setInterval(() => send({ type: "TICK" }), PERIOD);
     if (!state.playing && ticking) {
       ticking = clearInterval(ticking);
