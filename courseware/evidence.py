@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 from courseware.project import Project
 
 FIELDS = {"figures": dict, "environment": dict, "command": str, "date": str, "source": str}
 RECORDS = {
-    "blocks": ("page", "heading", "source", "seconds", "output"),
-    "kernels": ("name", "source", "status", "cases"),
+    "blocks": {"page": str, "heading": str, "source": str, "seconds": (int, float), "output": str},
+    "kernels": {"name": str, "source": str, "status": str, "cases": int},
 }
+UNREADABLE = (OSError, ValueError, RecursionError)  # a folder or a dead link, no JSON, brackets without end
 BENCHMARKS = "kernels.benchmarks"  # the package: one module a group of figures
 
 
@@ -32,7 +34,7 @@ def load(folder: Path) -> dict[str, dict]:
     for path in sorted(folder.glob("*.json")):
         try:
             data = json.loads(path.read_text("utf-8"))
-        except ValueError:
+        except UNREADABLE:
             continue
         if not fault(data):
             found[path.stem] = data
@@ -49,19 +51,26 @@ def fault(data: object) -> str:
     if not all(isinstance(data["environment"].get(key), str) for key in ("device", "date")):
         return "的 environment 缺少 device 或 date"
     for key, figure in data["figures"].items():
-        if not isinstance(figure, dict) or not isinstance(figure.get("value"), (int, float, str)):
-            return f"的数值 {key} 没有 value"
+        if not isinstance(figure, dict) or not _is(figure.get("value"), (int, float, str)):
+            return f"的数值 {key} 没有 value，或它不是有限的数或文字"
         if not isinstance(figure.get("unit", ""), str):
             return f"的数值 {key} 的 unit 不是文字"
-    for part, keys in RECORDS.items():
+    for part, kinds in RECORDS.items():
         records = data.get(part, [])
         if not isinstance(records, list):
             return f"的 {part} 不是列表"
         for number, record in enumerate(records, 1):
-            missing = [key for key in keys if not isinstance(record, dict) or key not in record]
+            missing = [key for key in kinds if not isinstance(record, dict) or key not in record]
             if missing:
                 return f"的 {part} 第 {number} 条缺少 {'、'.join(missing)}"
+            if wrong := [key for key, kind in kinds.items() if not _is(record[key], kind)]:
+                return f"的 {part} 第 {number} 条类型不对：{'、'.join(wrong)}"
     return ""
+
+
+def _is(value: object, kind: type | tuple[type, ...]) -> bool:
+    """Of that kind, and a number only where it is one that can be shown: JSON in Python knows NaN and the infinities."""
+    return isinstance(value, kind) and not isinstance(value, bool) and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def block(recorded: dict[str, dict], page: str, heading: str, source: str) -> dict:

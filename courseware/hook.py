@@ -4,6 +4,7 @@ Events, in the order MkDocs fires them:
   on_config      a build goes to a staging folder; under `serve` strictness is off
   on_pre_build   checker and runner, unless nothing changed; the ledger is put together; a build with any problem ends here
   on_files       executed notebooks take the place of their sources; verification.json; pages of what kernels were compiled to
+  on_page_markdown  under `serve` a page that cannot be rendered becomes a problem on that page
   on_page_content  under `serve` a page shows its own problems; a notebook's page loses its inlined styles
   on_page_context  all pages have been rendered: the overview of what was read
   on_post_build  the search index in plain UTF-8, the theme lightened, the policy written; links and anchors of the built pages
@@ -19,10 +20,15 @@ import logging
 import shutil
 import subprocess
 import sys
+import textwrap
+import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
+from markdown import Markdown
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import Abort
 from mkdocs.plugins import event_priority
@@ -70,6 +76,8 @@ def on_config(config: MkDocsConfig) -> None:
     if logging.getLogger("mkdocs").getEffectiveLevel() > logging.WARNING:
         raise Abort("-q 会连警告一起藏起来，坏链接就会混进站点；请去掉 -q 再构建")
     Build.final = Path(config.site_dir).resolve()  # through a link, which stays
+    if Build.final.exists() and not Build.final.is_dir():
+        raise Abort(f"{Build.final} 是文件，站点要写进文件夹；移走它，或用 --site-dir 换一个文件夹")
     Build.staging = Build.final.with_name(f".{Build.final.name}.staging")
     _lock(Build.final)
     _recover(Build.final)
@@ -131,6 +139,38 @@ def _compiled(files: Files, config: MkDocsConfig) -> None:
             uri = f"{compiled.FOLDER}/{path.relative_to(folder).as_posix()}"
             content = path.read_text("utf-8").replace(compiled.BACK, page.url_relative_to(uri))
             files.append(File.generated(config, uri, content=content))
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> None:
+    """Under serve MkDocs would give up every page for one that cannot be rendered."""
+    if Build.serving:
+        page.render = partial(_render, page, page.render)
+
+
+def _render(page: Page, render: Callable, config: MkDocsConfig, files: Files) -> None:
+    try:
+        render(config, files)
+    except Exception as error:  # whatever a part of the dialect stumbles over, the server stands
+        page.content, page.toc = "", get_toc([])
+        path = Build.project.shown(Path(config.docs_dir, page.file.src_uri))
+        fault, remedy = f"这一页画不出来：{type(error).__name__}: {error}", "改写这一处；检查器没有指出它，请报告给维护 courseware 的人"
+        problem = Problem(path, _culprit(path, config), fault, remedy, traceback.format_exc(limit=-3))
+        Build.problems = [*Build.problems, problem]
+        log.warning(str(problem))
+
+
+def _culprit(path: str, config: MkDocsConfig) -> int:
+    """Line of the smallest container that cannot be rendered by itself either, else the page's first."""
+    page = next((page for page in Build.project.pages if page.path == path), None)
+    found = [(1 << 30, 1)]
+    for container in page.containers if page else []:
+        end = container.end or len(page.lines)
+        text = textwrap.dedent("\n".join(page.lines[container.line - 1 : end]).expandtabs(4))
+        try:
+            Markdown(extensions=config.markdown_extensions, extension_configs=config.mdx_configs or {}).convert(text)
+        except Exception:
+            found.append((end - container.line, container.line))
+    return min(found)[1]
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -94,12 +94,23 @@ def _ids(path: Path) -> frozenset[str]:
 def _place(shown: str, page: Page | None, target: str, fault: str) -> Problem:
     """The source line that mentions the target's end; what no page mentions comes from the theme, or a notebook."""
     tail = unquote(target).rstrip("/").split("/")[-1].split("#")[-1]
-    line = next((n for n, text in enumerate(page.lines, 1) if tail and tail in text), 0) if page else 0
+    line = _mention(page, tail, "#" in target) if page and tail else 0
     if line:
         return Problem(page.path, line, fault, "改正链接；要用的文件放进 docs/")
     if shown.endswith(".ipynb"):
         return Problem(shown, 1, fault, "改正笔记本里的链接；要用的文件放进 docs/")
     return Problem(shown, 1, fault, "它不在页面源文件里：改正主题设置或模板")
+
+
+def _mention(page: Page, tail: str, fragment: bool) -> int:
+    """The first line that links there, else the first one that mentions it at all, else 0: `{#c}` is no link to #c."""
+    end = re.escape(tail)
+    link = rf"\]\([^)\s]*#{end}[)\s]|\]:.*#{end}\s*$|=[\"'][^\"']*#{end}[\"']" if fragment else rf"(?:\]\(|\]:|=[\"']).*{end}"
+    for pattern in (link, end):
+        for number, text in enumerate(page.lines, 1):
+            if re.search(pattern, text):
+                return number
+    return 0
 
 
 def _frames(project: Project, sources: dict[Path, Page], blocks: list[dict]) -> list[Problem]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import posixpath
 import re
 import subprocess
 import sys
@@ -11,13 +13,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from markdown import Markdown
 
 from courseware.check import check, check_page
 from courseware.check.context import Context
 from courseware.dialect.source import CONTAINERS
 from courseware.doctest.ledger import Runs, problems
 from courseware.page import KINDS, Fence, Page, read, scan
+from courseware.evidence import load
 from courseware.project import Project
+from tests.dialect.conftest import stack
 
 ROOT = Path(__file__).parents[1]
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -25,6 +30,7 @@ PAGES = {path.stem: read(path, path.relative_to(ROOT).as_posix()) for path in GU
 
 # The small repository that the examples of messages.md stand in; the page describes it.
 FILES = {
+    "mkdocs.yml": "nav:\n  - 导读: page.md\n  - io.md\nvalidation:\n  omitted_files: warn\n",
     "docs/io.md": "# 朴素注意力的 I/O\n\n## 读写账 {#traffic}\n",
     "docs/assets/fig.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
     "docs/assets/demos/tiling.html.j2": '{# data: snippets.tiling.frame {"S": 4} #}\n<p>{{ S }}</p>\n',
@@ -104,7 +110,7 @@ def rows() -> Iterator[Row]:
     for number, line in enumerate(page.lines, 1):
         match = ROW.match(line)
         if match:
-            text = match["example"].replace("⏎", "\n").replace("␣", " ").replace("▣", BLOCK).replace("␂", "\x02") + "\n"
+            text = match["example"].replace("⏎", "\n").replace("␣", " ").replace("⇥", "\t").replace("▣", BLOCK).replace("␂", "\x02") + "\n"
             data = text.encode("gbk" if match["gbk"] else "utf-8")
             yield Row(f"{page.path}:{number}", match["file"] or "page.md", data, int(match["line"]), match["message"])
 
@@ -135,7 +141,8 @@ def said(root: Path, file: str, data: bytes) -> list[tuple[int, str]]:
         path.write_bytes(data)
         problems = check(root / "docs", root=root)
         path.write_bytes(old) if old is not None else path.unlink()
-    return [(p.line, f"{p.fault}；{p.remedy}") for p in problems if p.path == f"docs/{file}"]
+    shown = posixpath.normpath(f"docs/{file}")
+    return [(p.line, f"{p.fault}；{p.remedy}") for p in problems if p.path == shown]
 
 
 def decoded(data: bytes) -> str | None:
@@ -150,8 +157,24 @@ def test_an_example_gives_its_message(root, row):
     assert said(root, row.file, row.example) == [(row.line, row.message)], f"{row.place}: 请把这一行改成实际的消息"
 
 
+DRAWN = [row for row in ROWS if row.file == "page.md" and decoded(row.example) is not None]
+
+
+@pytest.mark.parametrize("row", DRAWN, ids=[row.place for row in DRAWN])
+def test_an_example_can_be_rendered(root, row):
+    """Under `mkdocs serve` a page is rendered whatever is wrong with it; what cannot be drawn is said in its place."""
+    ledger = {"verification": {}, "chains": {}, "demos": {}, "evidence": load(root / "docs/evidence")}
+    (root / "ledger.json").write_text(json.dumps(ledger), "utf-8")
+    extensions, configs = stack()
+    configs["courseware.dialect"] = {"ledger": str(root / "ledger.json"), "demos": str(root / "docs/assets/demos")}
+    configs["courseware.dialect"]["pictures"] = str(root / "docs/assets/pictures")
+    configs["pymdownx.snippets"] = {"base_path": [str(root)], "check_paths": False}
+    Markdown(extensions=extensions, extension_configs=configs).convert(decoded(row.example))
+
+
 # `code.agreement` speaks only where nothing else explains a difference, so no example can be had; the page says so.
 UNSHOWN = {
+    "里的数太长，或括号嵌套太深",  # no row is as long
     "断开的符号链接",  # no file that a row could hold
     "删去它，或让它指向存在的文件",
     "pytest-codeblocks 读不了这一页：",

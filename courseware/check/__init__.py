@@ -1,7 +1,7 @@
 """The checker: every mistake of every page at once, with its place, its fault and its remedy. No code of a page runs.
 
 Subjects are one file each (`text`, `containers`, `quizzes`, `charts`, `tables`, `code`, `directives`, `listings`, `values`, `links`,
-`pictures`, `assets`);
+`pictures`, `raw`; beside the pages `assets` and `navigation`);
 a rule is a generator `rule(page, context)`. Rendering passes many mistakes in silence (an unknown container prints raw,
 pytest-codeblocks walks past a fence with a title), so whatever a page may get wrong has to be named here.
 """
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from courseware.check import assets, charts, code, containers, directives, links, listings, pictures, quizzes, tables, text, values
+from courseware.check import (
+    assets, charts, code, containers, directives, links, listings, navigation, pictures, quizzes, raw, tables, text, values,
+)
 from courseware.check.context import Context
 from courseware.page import Page, scan
 from courseware.problem import Problem
 
-SUBJECTS = [text, containers, quizzes, charts, tables, code, directives, listings, values, links, pictures]
+SUBJECTS = [text, containers, quizzes, charts, tables, code, directives, listings, values, links, pictures, raw]
 RULES = [rule for subject in SUBJECTS for rule in subject.RULES]
 
 
@@ -26,7 +28,7 @@ def check(docs: Path, *, root: Path | None = None) -> list[Problem]:
     """
     context = Context(docs, root)
     found = [problem for page in context.pages.values() for problem in check_page(page, context)]
-    return sorted({*found, *context.unreadable, *assets.problems(context)})
+    return sorted({*found, *context.unreadable, *assets.problems(context), *navigation.problems(context)})
 
 
 def check_page(page: Page | str, context: Context, *, path: str = "") -> list[Problem]:

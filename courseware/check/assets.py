@@ -111,6 +111,8 @@ def _json(context: Context, path: Path) -> tuple[object, list[Problem]]:
         return None, [Problem(context.shown(path), 1, "不是 UTF-8 编码", "请另存为 UTF-8")]
     except json.JSONDecodeError as error:
         return None, [Problem(context.shown(path), error.lineno, f"不是有效的 JSON：{error.msg}", "改正这一行，或重新生成文件")]
+    except (ValueError, RecursionError):
+        return None, [Problem(context.shown(path), 1, "里的数太长，或括号嵌套太深", "重新生成文件")]
 
 
 def _notebook(context: Context, path: Path) -> Iterator[Problem]:

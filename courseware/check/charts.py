@@ -13,12 +13,16 @@ from courseware.problem import Problem
 
 FORM = "写成 曲线: 名字 = FILE#KEY_{S}，没有记录的点写在末尾：缺 16384"
 AXIS = "写成 横轴: S = 512, 1024, 2048"
+GROUPED = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!\d)")  # 10,000,000: to an axis three values
 LIKE_A_SETTING = re.compile(r"\s*(?P<word>\w{1,4})\s*[:：]\s*(?P<rest>.*)")
 WORDS = (X, Y, SCALE, CURVE, BASELINE, LEVEL)
 
 
 def charts(page: Page, context: Context) -> Iterator[Problem]:
     for chart in charts_of(page):
+        if line := _grouped(chart):
+            yield Problem(page.path, line, "chart 的横轴上，数里的逗号会把它拆成几个值", "数里不要写千分位逗号")
+            continue
         for rule in (_parts, _axis, _stray, _curves):
             for line, fault, remedy in rule(chart):
                 yield Problem(page.path, line, fault, remedy)
@@ -41,6 +45,14 @@ def _parts(chart: Chart) -> Iterator[tuple[int, str, str]]:
     for line, text in chart.settings.get(SCALE, []):
         if text not in SCALES:
             yield line, f"chart 没有“{text}”这种刻度", "写成 刻度: 线性 或 刻度: 对数；不写就是线性，从 0 开始"
+
+
+def _grouped(chart: Chart) -> int:
+    """Line of an axis with commas within its numbers, 0 where `128,256` may be two values."""
+    line, text = chart.settings.get(X, [(0, "")])[0]
+    values = chart.values
+    odd = len(set(values)) < len(values) or any(len(value) == 3 and value.isdecimal() and value[0] == "0" for value in values)
+    return line if odd and GROUPED.search(text) else 0
 
 
 def _axis(chart: Chart) -> Iterator[tuple[int, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import re
 import warnings
@@ -9,10 +10,11 @@ from collections.abc import Iterator
 from functools import cache
 
 from markdown import Markdown
+from pygments.lexers import get_all_lexers
 
-from courseware.check.context import Context, code_lines, nearest
+from courseware.check.context import Context, blank, code_lines, nearest
 from courseware.doctest.blocks import Block, chains, directive, following_fence
-from courseware.page import KIND_LINE, KINDS, Fence, Page
+from courseware.page import COMMENT, KIND, KIND_LINE, KINDS, Fence, Page
 from courseware.problem import Problem
 
 # What Pygments colours as Python, with the names that the installed notebook lexers add.
@@ -21,7 +23,17 @@ PYTHON = set(
     "ipython ipython2 ipython3 ipythonconsole ipython2console ipython3console".split()
 )
 SHELLS = {"sh", "bash", "zsh", "shell", "ksh", "fish", "powershell"}
+PSEUDO = "伪代码不是 Python 块", "写成 ```pseudo，不要类型行"
 KIND_FORMS = "第一行写 # 类型：【Runnable】、【Runnable on CUDA】或【Skeleton】"
+EXACTLY = "写成恰好 ```python（三个反引号，后面没有别的字）"
+DIALECT = {"pseudo"}  # languages of our own; `text`, `console` and `markdown` are Pygments' too
+# What may have been meant: among Pygments' hundreds something odd is always nearer.
+MEANT = {"triton": "python", "pseudocode": "pseudo", "plain": "text", "plaintext": "text", "txt": "text"}
+USUAL = "python pseudo text console markdown cuda c cpp ptx llvm nasm make cmake bash json yaml toml ini html css javascript sql diff".split()
+SOURCE = {"markdown", "md"}  # a fence that shows how something is written
+# Rows meant as a fence that are none.
+WIDE_TICKS = re.compile(r"[ \t>]*(?=`*｀)[`｀]{2,}(?P<info>[^`｀]*)$")
+TWO_TICKS = re.compile(r"[ \t]*``[ \t]*(?P<info>[A-Za-z][\w+-]*)[ \t]*$")
 ANY_KIND_LINE = re.compile(r"#\s*类型|【(" + "|".join(KINDS) + ")】")
 
 
@@ -29,9 +41,17 @@ def is_python(fence: Fence) -> bool:
     return fence.language.lower() in PYTHON
 
 
+def _has_kind(line: str) -> bool:
+    match = KIND_LINE.match(line)
+    return bool(match and KIND.match(match["rest"]))
+
+
 def unclosed(page: Page, context: Context) -> Iterator[Problem]:
     for fence in page.fences:
-        if not fence.end and not fence.commented:
+        wide = next((n for n, line in enumerate(fence.lines, 1) if WIDE_TICKS.match(line)), 0)
+        if not fence.end and wide:
+            yield Problem(page.path, fence.line + wide, "全角反引号不是代码块的围栏", f"改用半角：{fence.marker}")
+        elif not fence.end and not fence.commented:
             yield Problem(page.path, fence.line, "代码块没有闭合", f"在它结束的地方单独写一行 {fence.marker}")
 
 
@@ -54,6 +74,29 @@ def _understood(info: str) -> bool:
     return "~~~" not in html
 
 
+def languages(page: Page, context: Context) -> Iterator[Problem]:
+    """A name that Pygments does not know is most likely misspelt, and a block of `pyton` would never run."""
+    for fence in page.fences:
+        name = fence.language
+        if not name or fence.commented or is_python(fence) or _misnamed(fence) or not _understood(fence.info):
+            continue
+        if name.lower() not in _known_languages():
+            meant = MEANT.get(name.lower()) or next(iter(difflib.get_close_matches(name.lower(), USUAL, n=1)), None)
+            remedy = f"是不是要写 ```{meant}" if meant else "改成 Pygments 认识的名字"
+            yield Problem(page.path, fence.line, f"没有 {name} 这种语言", f"{remedy}；不必着色的写成 ```text")
+
+
+@cache
+def _known_languages() -> set[str]:
+    return DIALECT | {alias.lower() for _, aliases, *_ in get_all_lexers() for alias in aliases}
+
+
+def _misnamed(fence: Fence) -> bool:
+    """Does it begin as a Python block does, in another language? An expected output may print such a line."""
+    begins = bool(fence.lines) and _has_kind(fence.lines[0])
+    return begins and not fence.commented and not is_python(fence) and fence.language not in SOURCE
+
+
 def shells(page: Page, context: Context) -> Iterator[Problem]:
     for fence in page.fences:
         if fence.language.lower() in SHELLS:
@@ -63,12 +106,18 @@ def shells(page: Page, context: Context) -> Iterator[Problem]:
 
 def passed_over(page: Page, context: Context) -> Iterator[Problem]:
     """Python to the reader, nothing to pytest-codeblocks."""
+    pinned = pinned_lines(page)
     for fence in page.fences:
-        if is_python(fence) and not fence.commented and not fence.listing:
+        if _misnamed(fence) and fence.line not in pinned:
+            if fence.label.lower().startswith("pseudo"):
+                yield Problem(page.path, fence.line + 1, *PSEUDO)
+            else:
+                written = f"语言写成了 {fence.info}" if fence.info else "没有写语言"
+                yield Problem(page.path, fence.line, f"这个代码块不会被执行：{written}", EXACTLY)
+        elif is_python(fence) and not fence.commented and not fence.listing:
             fault = _passed_over(page, fence)
             if fault:
-                remedy = "写成恰好 ```python（三个反引号，后面没有别的字）"
-                yield Problem(page.path, fence.line, f"这个 Python 块不会被执行：{fault}", remedy)
+                yield Problem(page.path, fence.line, f"这个 Python 块不会被执行：{fault}", EXACTLY)
 
 
 def _passed_over(page: Page, fence: Fence) -> str:
@@ -88,6 +137,33 @@ def _passed_over(page: Page, fence: Fence) -> str:
     if fence.info != "python":
         return f"python 后面还有 {fence.info[len('python'):].strip()}"
     return ""
+
+
+def no_fences(page: Page, context: Context) -> Iterator[Problem]:
+    """Outside any fence: ticks that open none, and the first line of a Python block that nothing opened."""
+    fenced = code_lines(page)
+    text = "\n".join("" if number in fenced else line for number, line in enumerate(page.lines, 1))
+    told, inside = False, False  # is what follows explained already; between two rows of full-width ticks?
+    for number, line in enumerate(COMMENT.sub(blank, text).split("\n"), 1):
+        if match := WIDE_TICKS.match(line):
+            if not inside:
+                yield Problem(page.path, number, "全角反引号不是代码块的围栏", f"改用半角：```{match['info'].strip()}")
+            told, inside = True, not inside
+        elif match := two_ticks(page, number, line):
+            yield Problem(page.path, number, "两个反引号不是代码块的围栏", f"写三个：```{match['info']}")
+            told = True
+        elif _has_kind(line) and not told:
+            remedy = "在它前面单独写一行 ```python，代码的后面单独写一行 ```"
+            yield Problem(page.path, number, "类型行不在代码块里，它下面的代码不会被执行", remedy)
+        elif line.strip():
+            told = line.lstrip().startswith("```")  # `hidden` speaks of that
+
+
+def two_ticks(page: Page, number: int, line: str) -> re.Match | None:
+    """A row of two ticks and a language, where a block seems to be meant; else it begins a span of code."""
+    match = TWO_TICKS.match(line)
+    following = page.lines[number] if number < len(page.lines) else ""
+    return match if match and (match["info"].lower() in PYTHON or _has_kind(following)) else None
 
 
 def hidden(page: Page, context: Context) -> Iterator[Problem]:
@@ -136,7 +212,7 @@ def _kind(fence: Fence) -> tuple[int, str, str]:
     if not fence.label:
         return fence.line + 1, "类型行里没有【…】", KIND_FORMS
     if fence.label.lower().startswith("pseudo"):
-        return fence.line + 1, "伪代码不是 Python 块", "写成 ```pseudo，不要类型行"
+        return fence.line + 1, *PSEUDO
     return fence.line + 1, f"没有【{fence.label}】这种类型", nearest(fence.label, KINDS, "【{}】")
 
 
@@ -145,7 +221,7 @@ def syntax(page: Page, context: Context) -> Iterator[Problem]:
     for chain in chains(page):
         for block in chain.blocks if chain.kind != "pseudo" else []:
             error = _syntax_error(block)
-            if error:
+            if error and block.fence.end:  # what runs on to the page's end is no Python
                 line = block.line + min(max(error.lineno or 1, 1), max(len(block.fence.lines), 1))
                 remedy = "改正语法；不打算成为 Python 的写成 ```pseudo"
                 yield Problem(page.path, line, f"不是有效的 Python：{error.msg}", remedy)
@@ -203,4 +279,4 @@ def _unpinned(page: Page) -> str:
     return "\n".join(lines)
 
 
-RULES = [unclosed, unclosed_comment, infos, shells, passed_over, hidden, kinds, syntax]
+RULES = [unclosed, unclosed_comment, infos, languages, shells, passed_over, no_fences, hidden, kinds, syntax]

@@ -42,9 +42,19 @@ class Context:
     @cached_property
     def files(self) -> set[str]:
         """Every file that the site takes up. The exact spelling counts, also on file systems that ignore case."""
-        excluded = GitIgnoreSpec.from_lines([*EXCLUDED, *_exclude_docs(self.root / "mkdocs.yml")])
+        excluded = GitIgnoreSpec.from_lines([*EXCLUDED, *str(self.settings.get("exclude_docs") or "").splitlines()])
         found = (path.relative_to(self.docs).as_posix() for path in self.docs.rglob("*") if path.is_file())
         return {name for name in found if not excluded.match_file(name)}
+
+    @cached_property
+    def settings(self) -> dict:
+        """mkdocs.yml, empty where there is none or it is no YAML, which `navigation` reports."""
+        path = self.root / "mkdocs.yml"
+        try:
+            data = yaml.load(path.read_text("utf-8"), Loader) if path.is_file() else None
+        except yaml.YAMLError:
+            data = None
+        return data if isinstance(data, dict) else {}
 
     @cached_property
     def pages(self) -> dict[str, Page]:
@@ -76,7 +86,7 @@ class Context:
         for path in sorted((self.docs / "evidence").glob("*.json")):
             try:
                 data = json.loads(path.read_text("utf-8"))
-            except ValueError:
+            except evidence.UNREADABLE:
                 data = None
             found[path.stem] = {} if evidence.fault(data) else data["figures"]
         return found
@@ -87,18 +97,11 @@ class Context:
         return {}
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """mkdocs.yml may hold `!ENV` and `!!python/…` tags; their values do not matter here."""
 
 
-_Loader.add_multi_constructor("", lambda loader, suffix, node: None)
-
-
-def _exclude_docs(config: Path) -> list[str]:
-    if not config.is_file():
-        return []
-    data = yaml.load(config.read_text("utf-8"), _Loader)
-    return str((data or {}).get("exclude_docs") or "").splitlines()
+Loader.add_multi_constructor("", lambda loader, suffix, node: None)
 
 
 def nearest(word: str, known: Iterable[str], form: str = "{}", most: int = 8) -> str:

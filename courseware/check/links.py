@@ -34,6 +34,7 @@ ATTRIBUTE = re.compile(
 ATTR_LIST = re.compile(r"(?<![{\w\\^])\{:?[ ]*(?P<body>[^{}\n]*#[^{}\n]*)\}(?!\})")
 ATTR_ID = re.compile(r"(?:^|\s)#(?P<id>[^\s#.{}]+)")
 FOOTNOTE = re.compile(r"\[\^(?P<id>[^\]\s]+)\](?P<definition>:)?")
+DEFINED_FOOTNOTE = re.compile(r"^[ ]{0,3}(?P<mark>\[\^(?P<id>[^\]\s]+)\]):", re.MULTILINE)
 INNER_FOOTNOTE = re.compile(r"(?:[ ]{4,}|[ ]*(?:[-*+]|\d+\.)[ ]+|[ ]*>[ ]?)+\[\^(?P<id>[^\]\s]+)\]:")
 ATX = re.compile(r"^[ \t]*(?:>[ \t]*|[-*+][ \t]+|\d+[.)][ \t]+)*(?P<text>#{1,6}[^#\n][^\n]*)$", re.MULTILINE)
 SETEXT = re.compile(r"^(?P<text>[^\s#>|*+-][^\n]*)\n(?P<rule>=+|-+)[ \t]*$", re.MULTILINE)
@@ -130,6 +131,8 @@ def _address(name: str) -> str:
 
 
 def _suggest(path: str, name: str, context: Context) -> str:
+    if f"{name}.j2" in context.pictures:
+        return f"它由模板画成：写 ![说明]({path}.j2)，独占一段"
     for candidate in (f"{name}.md", f"{name}/index.md", posixpath.splitext(name)[0] + ".md"):
         if candidate in context.files:
             return f"链接到源文件：{candidate}"
@@ -208,9 +211,24 @@ def explicit_ids(page: Page) -> list[tuple[int, str]]:
             if attribute["name"].lower() == "id" or (attribute["name"].lower(), match["tag"].lower()) == ("name", "a"):
                 found.append((page.line_of(match.start("attributes") + attribute.start()), attribute["value"]))
     for match in ATTR_LIST.finditer(prose):
+        if _in_title(page, match):
+            continue
         for identifier in ATTR_ID.finditer(match["body"]):
             found.append((page.line_of(match.start()), identifier["id"]))
     return sorted(found)
+
+
+def _in_title(page: Page, match: re.Match) -> bool:
+    """Does an attribute list stand in a container's title, where it belongs to nothing and is shown?"""
+    line, before = page.line_of(match.start()), page.text[match.start() - 1 : match.start()]
+    return before not in ("*", "`", ")", "]") and any(container.line == line for container in page.containers)
+
+
+def titles(page: Page, context: Context) -> Iterator[Problem]:
+    for match in ATTR_LIST.finditer(without_math(page.prose)):
+        if _in_title(page, match):
+            remedy = f"删去它；要链接到这里，就在前面加一个带 {match[0]} 的小标题"
+            yield Problem(page.path, page.line_of(match.start()), f"容器的标题不能带 {match[0]}，会原样显示", remedy)
 
 
 def duplicate_ids(page: Page, context: Context) -> Iterator[Problem]:
@@ -221,6 +239,12 @@ def duplicate_ids(page: Page, context: Context) -> Iterator[Problem]:
         elif re.fullmatch(r"block-\d+", identifier):
             yield Problem(page.path, line, f"锚点 {identifier} 与代码块的编号冲突", "换一个名字，block-数字 留给代码块")
         seen.setdefault(identifier, line)
+
+
+def texts(page: Page, context: Context) -> Iterator[Problem]:
+    for match in LINK.finditer(without_math(page.prose)):
+        if not page.text[match.start("text") : match.end("text")].strip() and (match["angle"] or match["target"]):
+            yield Problem(page.path, page.line_of(match.start()), "链接没有文字，读者看不到它", "在方括号里写上文字")
 
 
 def alt_texts(page: Page, context: Context) -> Iterator[Problem]:
@@ -237,7 +261,17 @@ def alt_texts(page: Page, context: Context) -> Iterator[Problem]:
 
 def footnotes(page: Page, context: Context) -> Iterator[Problem]:
     prose = without_math(page.prose)
-    defined = {m["id"] for m in re.finditer(r"^[ ]{0,3}\[\^(?P<id>[^\]\s]+)\]:", prose, re.MULTILINE)}
+    defined: dict[str, int] = {}
+    definitions = list(DEFINED_FOOTNOTE.finditer(prose))
+    starts = {match.start("mark") for match in definitions}
+    used = {match["id"] for match in FOOTNOTE.finditer(prose) if match.start() not in starts}
+    for match in definitions:
+        name, line = match["id"], page.line_of(match.start("mark"))
+        if name in defined:
+            yield Problem(page.path, line, f"脚注 [^{name}] 在第 {defined[name]} 行定义过了，只有一处会显示", "换一个名字，或合成一处")
+        elif name not in used:
+            yield Problem(page.path, line, f"脚注 [^{name}] 没有用到", f"在正文里写上 [^{name}]，或删去这一行")
+        defined.setdefault(name, line)
     for match in FOOTNOTE.finditer(prose):
         if not match["definition"] and match["id"] not in defined:
             fault = f"脚注 [^{match['id']}] 没有定义"
@@ -247,4 +281,4 @@ def footnotes(page: Page, context: Context) -> Iterator[Problem]:
             yield Problem(page.path, piece.line, f"脚注 [^{match['id']}] 的定义不在行首", "定义顶格写，不放进列表、引用或别的脚注")
 
 
-RULES = [broken, duplicate_ids, alt_texts, footnotes]
+RULES = [broken, titles, duplicate_ids, texts, alt_texts, footnotes]

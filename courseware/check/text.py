@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import yaml
 from markdown.util import BLOCK_LEVEL_ELEMENTS
 
+from courseware.check.code import TWO_TICKS
 from courseware.check.context import Context, code_lines
 from courseware.check.links import without_math
 from courseware.dialect.mathml import math_ranges
@@ -15,9 +16,13 @@ from courseware.dialect.values import html_blocks
 from courseware.page import CONTAINER, FENCE, FRONT_MATTER, HIDDEN, ITEM, RULE, Page
 from courseware.problem import Problem
 
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029\ufffe\uffff]")
+# A joiner (U+200D, U+200C) belongs between the parts of a pictograph.
+CONTROL = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u200b\u2028\u2029\u2060\ufeff\ufffe\uffff]"
+    r"|(?<![\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
+)
 # White space that Markdown does not take for such, right before something that counts at a line's start only.
-ODD_MARGIN = re.compile(r"[ \t]*(?P<odd>[^\S \t\n]|[\u200b-\u200f\u2060\ufeff])\s*(?=:{3}|`{3}|~{3}|[-*+] |\d+[.)] |#{1,6} |\||>)")
+ODD_MARGIN = re.compile(r"[ \t]*(?P<odd>[^\S \t\n]|[\u200e\u200f])\s*(?=:{3}|`{3}|~{3}|[-*+] |\d+[.)] |#{1,6} |\||>)")
 METADATA = re.compile(r"[ ]{0,3}[A-Za-z0-9_-]+:")  # MkDocs' own pattern
 MARKDOWN = re.compile(r"(?<!\\)\*\*(?=\S)[^*\n]+\*\*|(?<!\\)\]\([^)\n]*\)")
 BEGINS = re.compile(r":{3}|[-*+][ \t]|\d+[.)][ \t]|#{1,6}[ \t]")
@@ -135,7 +140,8 @@ def stars(page: Page, context: Context) -> Iterator[Problem]:
 def ticks(page: Page, context: Context) -> Iterator[Problem]:
     for match in re.finditer(r"(?<!\\)`+", _read(page)):
         line = page.line_of(match.start())
-        if not FENCE.match(page.lines[line - 1]):  # a fence that nobody sees: `code.hidden`
+        row = page.lines[line - 1]
+        if not FENCE.match(row) and not TWO_TICKS.match(row) and (row.strip() != "``"):  # meant as fences: `code` names them
             yield Problem(page.path, line, f"{match[0]} 没有配对，会原样显示", "补上另一个；要显示反引号就写 \\`")
 
 

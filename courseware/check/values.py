@@ -20,6 +20,7 @@ from courseware.problem import Problem
 
 BRACES = re.compile(r"\{\{[^{}\n]*(?:\}\}?)?")
 ONE_BRACE = re.compile(r"(?<!\{)\{\s*(?:value|record)\s*[:：][^{}\n]*\}(?!\})")
+WIDE_BRACES = re.compile(r"[{｛]*｛\s*(?:value|record)\s*[:：][^{}｛｝\n]*[}｝]*")
 FORM = "写成 {{value:NAME}}、{{value:NAME:.4f}} 或 {{record:FILE#KEY}}"
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -28,11 +29,11 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 def forms(page: Page, context: Context) -> Iterator[Problem]:
     """Double braces that are no reference; inside a formula only those that look like one, as LaTeX has them too."""
     formulas = math_ranges(page.prose)
-    for pattern in (BRACES, ONE_BRACE):
+    for pattern in (BRACES, ONE_BRACE, WIDE_BRACES):
         for match in pattern.finditer(page.prose):
             text = match[0]
             in_formula = any(start <= match.start() < end for start, end, *_ in formulas)
-            meant = re.match(r"\{+\s*(val|rec)", text)
+            meant = re.match(r"[{｛]+\s*(val|rec)", text)
             if not VALUE.fullmatch(text) and (meant or not in_formula):
                 yield Problem(page.path, page.line_of(match.start()), f"看不懂的引用 {text}", FORM)
 

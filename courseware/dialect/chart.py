@@ -135,7 +135,7 @@ class Series:
 
 
 def series_of(chart: Chart, evidence: dict[str, dict]) -> list[Series]:
-    """All curves with figures. Raises Fault where one is not recorded or no number, or the chart lacks a part."""
+    """All curves with figures. Raises Fault where one is not recorded, no number or one too many, or a part is lacking."""
     if not (chart.title and len(chart.values) > 1 and chart.unit and chart.curves) or chart.unread:
         raise Fault("chart 要有标题、横轴、纵轴和至少一条曲线，各行的写法见作者指南")
     found, count = [], dict.fromkeys(MOST, 0)
@@ -156,6 +156,8 @@ def series_of(chart: Chart, evidence: dict[str, dict]) -> list[Series]:
         if not points:
             raise Fault(f"曲线 {curve.name} 一个点也没有")
         count[curve.word] += 1
+        if count[curve.word] > MOST[curve.word]:  # it would have neither colour nor mark
+            raise Fault(f"“{curve.word}”多于 {MOST[curve.word]} 条，分不清")
         label = curve.name + ("（⚠ 记录已过期）" if file.get("stale") else "")
         style = {CURVE: "curve", BASELINE: "baseline", LEVEL: "level"}[curve.word] + f"-{count[curve.word]}"
         found.append(Series(curve, label, style, points, spreads))

@@ -78,6 +78,8 @@ TEXT = "```text\n1\n```\n"
 TEXTS = [
     ("control character", "字\x02字\n", 1, "控制字符 U+0002", "删去它"),
     ("line separator", "字\n字\u2028字\n", 2, "控制字符 U+2028", "删去它"),
+    *((f"no width, {ord(mark):x}", f"字{mark}字\n", 1, f"控制字符 U+{ord(mark):04X}", "删去它") for mark in "\u200b\u200c\u200d\u2060\ufeff"),
+    ("no width at a line's start", "\u200b- 甲\n", 1, "控制字符 U+200B", "删去它"),
     ("odd space before colons", "\u3000- 甲\n", 1, "不认的空白 U+3000", "普通空格"),
     ("metadata", "Note: 字\n\n字\n", 1, "MkDocs 会把它吞掉", "标题开头"),
     ("front matter", "---\ntitle: [\n---\n\n# 字\n", 1, "不是有效的 YAML", "改正它"),
@@ -119,6 +121,20 @@ CONTAINERS = [
     ("in a quotation", "> :::note\n> 字\n", 1, "引用块", "去掉行首的 >"),
     ("indented body", ":::note\n    open: true\n\n字\n:::\n", 2, "正文第一行缩进了四格以上", "左对齐"),
     ("indented body, later", ":::note\n\n\t字\n:::\n", 3, "正文第一行缩进了四格以上", "左对齐"),
+    ("indented body, Tab", ":::note\n\t字\n:::\n", 2, "一个 Tab 算四格", "左对齐"),
+    ("no body", ":::unfold 题\n\n<!-- x -->\n:::\n", 1, "容器 unfold 没有正文", "写上正文"),
+    ("anchor in a title", ":::warning 题 {#c}\n字\n:::\n", 1, "容器的标题不能带 {#c}", "小标题"),
+    ("closer with a word", ":::note\n字\n::: 完\n\n:::note\n字\n:::\n", 3, "关闭行后面不能有字：::: 完", "只写 :::"),
+    ("closer with a word, inside", "::::note\n:::key\n字\n:::完\n::::\n", 4, "关闭行后面不能有字：:::完", "只写 :::"),
+    ("admonition", "!!! warning\n    字\n", 1, "!!! 不是这里的写法", ":::warning，"),
+    ("admonition, title without quotes", "!!! tip 题\n    字\n", 1, "!!! 不是这里的写法", ":::note 题"),
+    ("details", '???+ "题"\n    字\n', 1, "???+ 不是这里的写法", ":::unfold 题"),
+    ("tab", '=== "甲"\n\n    字\n', 1, "=== 不是这里的写法", ":::unfold 甲"),
+    ("alert", "> [!IMPORTANT]\n> 字\n", 1, "[!IMPORTANT] 不是这里的写法", ":::key"),
+    ("marker misspelt", "[VERIFICATON]\n", 1, "没有 [VERIFICATON] 这个标记", "[VERIFICATION]"),
+    ("marker in lower case", "[progress]\n", 1, "没有 [progress] 这个标记", "[PROGRESS]"),
+    ("marker in a sentence", "字 [PROGRESS] 字\n", 1, "没有独占一段", "单独成一行"),
+    ("marker below a line", "字\n[COMPILED]\n", 2, "没有独占一段", "前后各空一行"),
     ("demo without name", ":::demo\n看。\n:::\n", 1, "demo 缺少名字", "现有：tiling"),
     ("marker twice", "[COMPILED]\n\n- 字\n\n  [COMPILED]\n", 5, "[COMPILED] 在第 1 行用过了", "只放一次"),
     ("demo twice", ":::demo tiling 分块\n看。\n:::\n\n:::demo tiling 再来\n看。\n:::\n", 5, "demo tiling 在第 1 行用过了", "只放一次"),
@@ -144,6 +160,13 @@ QUIZZES = [
     ("order", GOOD_QUIZ.replace("B. 乙", "C. 乙").replace("答案: B", "答案: A"), 5, "没有按顺序：这里是 C", "应是 B."),
     ("empty option", GOOD_QUIZ.replace("B. 乙", "B. "), 5, "选项 B 是空的", "选项内容"),
     ("key unbound", GOOD_QUIZ.replace("答案: B", "答案: =right"), 7, "值 right 没有被", "赋值"),
+    ("two explanations", GOOD_QUIZ.replace("因为。", "因为。\n解析：又。"), 9, "两行“解析:”", "合成一处"),
+    ("answer after the explanation", GOOD_QUIZ.replace("答案: B\n解析: 因为。", "解析: 因为。\n答案: B"), 8, "在“解析:”后面", "前面"),
+    ("answer twice in a line", GOOD_QUIZ.replace("答案: B", "答案: B、B"), 7, "答案 B 写了两次", "一次"),
+    ("same options", GOOD_QUIZ.replace("B. 乙", "B.  甲"), 5, "选项 B 和 A 相同", "改写"),
+    *((f"option as {first}", GOOD_QUIZ.replace("A. 甲\nB. 乙", f"{first}甲\n{second}乙"), 4, f"选项写成了 {first}甲", "A. 甲")
+      for first, second in (("- A. ", "- B. "), ("(A) ", "(B) "), ("（A）", "（B）"), ("A：", "B："), ("a. ", "b. "), ("1. ", "2. "))),
+    ("second option in another form", GOOD_QUIZ.replace("B. 乙", "B：乙"), 5, "选项写成了 B：乙", "B. 乙"),
     ("stray text", GOOD_QUIZ.replace("解析: 因为。", "因为。"), 8, "不属于任何部分", "解析:"),
 ]
 
@@ -166,6 +189,7 @@ CHARTS = [
     ("one value", chart(", 1024"), 2, "至少两个值", "512, 1024"),
     ("no variable", chart("S = "), 2, "要有名字", "横轴: S ="),
     ("value twice", chart("512, 1024", "512, 1024, 512"), 2, "512 重复", "删去一个"),
+    ("groups of three", chart("512, 1024", "10,000,000, 268,435,456"), 2, "逗号", "千分位"),
     ("misspelt between", chart("曲线", "刻渡: 对数\n曲线"), 4, "看不懂这一行：刻渡", "刻度:"),
     ("misspelt at the end", chart("}\n", "}\n对昭: 乙 = h200#zero_{S}\n"), 5, "看不懂这一行：对昭", "对照:"),
     ("prose before", chart("横轴", "字\n横轴"), 2, "看不懂这一行：字", "后面"),
@@ -212,6 +236,17 @@ CODE = [
     ("indented code", "字\n\n    ```python\n\n字\n", 3, "缩进太深的代码块", "左对齐"),
     ("span like a fence", "```x``` 是行内代码\n", 1, "行首的 ``` 会被", "一个反引号"),
     ("closes early", "```text\n```python\n```\n", 2, "会被当成它的结尾", "外层改用 ````"),
+    *((name or "none", f"```{name}\n{RUN}x = 1\n```\n", 1, f"不会被执行：{f'语言写成了 {name}' if name else '没有写语言'}", "恰好 ```python")
+      for name in ("pyton", "", "triton", "text", "pseudo", "yaml")),
+    ("pseudo with its kind", "```text\n# 类型：【Pseudo-code】\nx\n```\n", 2, "伪代码不是 Python 块", "```pseudo"),
+    *((name, f"```{name}\nx\n```\n", 1, f"没有 {name} 这种语言", remedy) for name, remedy in (
+        ("pyhton", "```python"), ("psuedo", "```pseudo"), ("triton", "```python"), ("txt", "```text"), ("mermaid", "Pygments"))),
+    ("two backticks", f"``python\n{RUN}x = 1\n``\n", 1, "两个反引号", "```python"),
+    ("two backticks, a blank line", f"``py\n{RUN}\nx = 1\n``\n", 1, "两个反引号", "```py"),
+    ("full-width backticks", f"｀｀｀python\n{RUN}\nx = 1\n｀｀｀\n", 1, "全角反引号", "```python"),
+    ("full-width at the end", f"```python\n{RUN}x = 1\n｀｀｀\n\n字\n", 4, "全角反引号", "```"),
+    ("no fence at all", f"字\n\n{RUN}x = 1\n", 3, "类型行不在代码块里", "```python"),
+    ("no fence in an item", f"- 字\n\n  {RUN}  x = 1\n", 3, "类型行不在代码块里", "```python"),
     ("sh", "```sh\nls\n```\n", 1, "```sh 代码块会被当成测试执行", "```console"),
     ("bash", "```bash\nls\n```\n", 1, "```bash 代码块会被当成测试执行", "```console"),
     ("zsh", "```zsh\nls\n```\n", 1, "```zsh 代码块", "```console"),
@@ -287,6 +322,7 @@ VALUES = [
     ("no name", "{{value:1a}}\n", 1, "1a 不是变量名", "{{value:NAME}}"),
     ("space for colon", "{{value x}}\n", 1, "看不懂的引用 {{value x}}", "{{value:NAME}}"),
     ("short word", "{{val:x}}\n", 1, "看不懂的引用 {{val:x}}", "{{value:NAME}}"),
+    ("full-width braces", "｛｛value:x}}\n", 1, "看不懂的引用 ｛｛value:x}}", "{{value:NAME}}"),
     ("full-width colon", "{{value：x}}\n", 1, "看不懂的引用", "{{value:NAME}}"),
     ("one brace", "{value:x}\n", 1, "看不懂的引用 {value:x}", "{{value:NAME}}"),
     ("not closed", "{{value:x\n", 1, "看不懂的引用 {{value:x", "{{value:NAME}}"),
@@ -320,12 +356,30 @@ LINKS = [
     ("twice, raw", '# 甲 {#a}\n\n<div id="a"></div>\n', 3, "锚点 a 与第 1 行的重复", "换一个"),
     ("block's name", "# 甲 {#block-1}\n", 1, "与代码块的编号冲突", "换一个名字"),
     ("footnote", "字[^1]\n", 1, "脚注 [^1] 没有定义", "[^1]: 说明"),
+    ("footnote twice", "字[^1]\n\n[^1]: 甲\n\n[^1]: 乙\n", 5, "脚注 [^1] 在第 3 行定义过了", "换一个名字"),
+    ("footnote unused", "字 `[^1]`\n\n[^1]: 甲\n", 3, "脚注 [^1] 没有用到", "[^1]"),
+    ("no words", "[](other.md)\n", 1, "链接没有文字", "方括号"),
     ("footnote in an item", "字[^1][^2]\n\n[^1]: 甲\n[^2]: 乙\n\n- [^2]: 丙\n", 6, "脚注 [^2] 的定义不在行首", "顶格写"),
+]
+
+RAWS = [
+    ("reference", "[字][nix]\n\n[nx]: other.md\n", 1, "[字][nix] 没有定义", "[nix]: "),
+    ("reference, short", "[字][]\n", 1, "[字][] 没有定义", "[字]: "),
+    ("link, full-width", "[字]（other.md#named）\n", 1, "圆括号是全角的", "[字](other.md#named)"),
+    ("link, half of it", "[字](other.md）\n", 1, "圆括号是全角的", "[字](other.md)"),
+    ("link, apart", "[字] (https://a.example/b)\n", 1, "之间有空格", "[字](https://a.example/b)"),
+    *((f"mark {text}", f"字\n\n{text}\n", 3, "是全角的", half) for text, half in (
+        ("＃ 甲", "#"), ("＃＃甲", "##"), ("－ 甲", "-"), ("＊ 甲", "*"), ("＊＊甲＊＊", "**"), ("｜ 甲 ｜", "|"), ("＞ 甲", ">"))),
+    ("anchor, full-width", "# 甲 {#a｝\n", 1, "花括号是全角的", "{#a}"),
+    ("anchor without #", "字\n\n## 甲 {tiling-2} ##\n", 3, "{tiling-2} 不是锚点", "{#tiling-2}"),
+    ("dollar opens", "长 $S_q，宽 $d$\n", 1, "$ 没有配对", "\\$"),
+    ("dollar, a space", "长 $S $ 大\n", 1, "$ 没有配对", "里侧不留空格"),
+    ("dollar closes", "长 S$ 大\n", 1, "$ 没有配对", "\\$"),
 ]
 
 TABLE = [(group, *row) for group, rows in {
     "text": TEXTS, "table": TABLES, "container": CONTAINERS, "quiz": QUIZZES, "chart": CHARTS, "code": CODE, "directive": DIRECTIVES,
-    "listing": LISTINGS, "value": VALUES, "link": LINKS,
+    "listing": LISTINGS, "value": VALUES, "link": LINKS, "raw": RAWS,
 }.items() for row in rows]
 
 
@@ -377,6 +431,12 @@ GOOD = {
     "formula over lines": "$$\na\n- b\n= c\n$$\n\n- 字\n\n  $$\n  a\n  + b\n  $$\n",
     "list from tabs": "-\ta\n\t-\tb\n\n\t\t```text\n\t\tx\n\t\t```\n",
     "options of a fence": '```text title="a" hl_lines="1"\nx\n```\n\n```{.text #named}\nx\n```\n',
+    "looks raw": "x[i][j]，[0, 1][2]，[字][io]，[字][]，[1] (https://a.example)，[字]（见下），花了 $200、US$ 3、$HOME，\\$S\n\n"
+    "＃1 号，－－作者，!!! wow\n\n??? 什么\n\n👩\u200d💻 `[字] (x.md)` {a}\n\n## 集合 `{a}` 与 $S_{a}$\n\n[io]: other.md\n[字]: other.md\n",
+    "a marker": "## 甲\n[PROGRESS]\n\n`[PROGRES]` `字 [PROGRESS]`\n\n[TODO]\n",
+    "anchor in a title's span": ":::note **题**{#c}\n字 [甲](#c)\n:::\n",
+    "shows a kind": f"````markdown\n{RUN}````\n\n" + python("print('# 类型：【Runnable】')\n") + EXPECTED + f"```text\n{RUN}```\n",
+    "axis with narrow commas": chart("512, 1024", "512,1024"),
     "own headings": "# 用 `BLOCK_SIZE` 与 [链接](other.md)\n\n[a](#用-block_size-与-链接) [b](#二级)\n\n二级\n---\n",
     "alternative is code": "![`x`](assets/fig.svg)\n",
     "CRLF and BOM": "\ufeff" + python().replace("\n", "\r\n"),
@@ -424,6 +484,39 @@ def test_command_without_the_folder(tmp_path):
     assert run.returncode == 2 and "没有这个文件夹" in run.stderr
 
 
+NAV = "nav:\n  - 首页: index.md\n  - 一节:\n      - a.md\n      - https://a.example\n  - 空:\n"
+STRICT = "validation:\n  omitted_files: warn\n"
+NAVIGATIONS = [
+    ("all there", "nav: [index.md, a.md, sub/b.md]\n" + STRICT, []),
+    ("one left out", NAV + STRICT, ["docs/sub/b.md:1: 不在 mkdocs.yml 的 nav 里；加一行 - 标题: sub/b.md"]),
+    ("for the navigation alone", NAV + "validation: {nav: {omitted_files: warn}}\n", ["docs/sub/b.md:1: 不在 mkdocs.yml 的 nav 里；加一行 - 标题: sub/b.md"]),
+    ("MkDocs would not mind", NAV, []),
+    ("meant so", NAV + STRICT + "not_in_nav: |\n  sub/\n", []),
+    ("a draft", NAV + STRICT + "draft_docs: b.md\n", []),
+    ("excluded", NAV + STRICT + "exclude_docs: |\n  sub/\n", []),
+    ("no navigation", STRICT, []),
+    ("another folder's", "docs_dir: pages\n" + NAV + STRICT, []),
+    ("misspelt", "x: !ENV A\nnav:\n  - 首页: index.md\n  - a.md\n  - 二: sub/c.md\n", ["mkdocs.yml:5: nav 里的 sub/c.md 不存在；是不是要写 sub/b.md"]),
+    ("MkDocs would not mind that", "nav: [c.md]\nvalidation: {nav: {not_found: ignore}}\n", []),
+]
+
+
+@pytest.mark.parametrize("text,said", [row[1:] for row in NAVIGATIONS], ids=[row[0] for row in NAVIGATIONS])
+def test_navigation(tmp_path, text, said):
+    for name in ("index.md", "a.md", "sub/b.md"):
+        (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs" / name).write_text("# 字\n", "utf-8")
+    (tmp_path / "mkdocs.yml").write_text(text, "utf-8")
+    assert [str(problem) for problem in check(tmp_path / "docs")] == said
+
+
+def test_mkdocs_yml_that_is_no_yaml(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "mkdocs.yml").write_text("site_name: 字\nnav: [\n", "utf-8")
+    (problem,) = check(tmp_path / "docs")
+    assert (problem.path, problem.line) == ("mkdocs.yml", 2) and "不是有效的 YAML" in problem.fault
+
+
 def test_excluded_pages_are_not_read(tmp_path):
     docs = tmp_path / "docs"
     (docs / "drafts").mkdir(parents=True)
@@ -451,6 +544,11 @@ ASSETS = [
     ("evidence/a.json", json.dumps(EVIDENCE | {"environment": {}}), 1, "缺少 device 或 date", "make record"),
     ("evidence/a.json", json.dumps(EVIDENCE | {"figures": {"a": 1}}), 1, "数值 a 没有 value", "make record"),
     ("evidence/a.json", json.dumps(EVIDENCE | {"blocks": [{"page": "a.md"}]}), 1, "blocks 第 1 条缺少 heading", "make record"),
+    ("evidence/a.json", json.dumps(EVIDENCE | {"kernels": [{"name": "k", "source": "", "status": 5, "cases": "x"}]}), 1,
+     "kernels 第 1 条类型不对：status、cases", "make record"),
+    *(("evidence/a.json", json.dumps(EVIDENCE | {"figures": {"a": {"value": value}}}), 1, "a 没有 value，或它不是有限的数", "make record")
+      for value in (float("nan"), float("-inf"), True, None)),
+    *(("evidence/a.json", text, 1, "数太长，或括号嵌套太深", "重新生成") for text in ("[" * 200_000, "1" * 5000)),
     ("a.ipynb", '{"cells": [], "nbformat": 4}', 1, "缺少 metadata", "Jupyter"),
     ("a.ipynb", '{"cells": [{"cell_type": "code"}], "nbformat": 4, "metadata": {}}', 1, "第 1 个单元缺少", "Jupyter"),
     ("a.markdown", "# 字\n", 1, "只看 .md", ".md"),
@@ -548,6 +646,7 @@ PIECES = [
     "    ```python", "- 项", "    - 项", "1. 项", "# 类型：【Runnable】", "# 类型：【x】", "x = 1", "f(", "A. 甲", "B. 乙", "答案: A", "答案: =x",
     "解析: 字", "<!--pytest-codeblocks:cont-->", "<!--pytest-codeblocks:expected-output-->", "<!--", "-->", "{{value:x}}", "{{value:", "{{record:a#b}}",
     ":::chart 题", "横轴: S = 1, 2", "横轴: =", "纵轴: ms", "刻度: 对数", "曲线: 甲 = a#b_{S}", "对照：乙 = h200#copy 缺 1", "水平线: 甲",
+    "｀｀｀python", "``python", "```pyton", "::: 完", '!!! note "题"', "[PROGRES]", "[字][x]", "＃ 甲", "a. 甲", "- A. 甲", "[^1]: 甲", ":::note 题 {#a}",
     "$x$", "$$", "[字](x.md)", "![](", "[^1]", "`", "``", "| a |", "|---|", '--8<-- "a"', "# 标题 {#a}", "", "", "字", "\t字", "---", '<a href="x" id="a">',
 ]
 

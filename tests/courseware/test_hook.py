@@ -171,6 +171,13 @@ def test_site_dir_of_the_command_line_is_used(built):
     assert (built.root / "elsewhere" / "index.html").exists()
 
 
+def test_a_file_in_the_place_of_the_site_is_kept(built):
+    (built.root / "taken").write_text("mine")
+    process = built.build("--site-dir", "taken")
+    assert process.returncode != 0 and "taken 是文件" in process.stdout + process.stderr
+    assert (built.root / "taken").read_text() == "mine"
+
+
 def test_files_that_are_gone_leave_the_site(built):
     built.page("# 二\n", "two.md")
     assert built.build().returncode == 0 and "two/index.html" in built.files()

@@ -54,6 +54,13 @@ def test_the_source_line_is_named(course):
     assert (problem.path, problem.line) == ("docs/index.md", 3)
 
 
+def test_the_line_of_the_link_is_named_not_of_its_anchor(course):
+    course.page("# 题\n\n字 {#gone}\n\n[坏](#gone)\n")
+    course.write("site/index.html", '<body><a href="#gone">x</a></body>')
+    (problem,) = check(course.site, Project(course.root), [])
+    assert (problem.path, problem.line) == ("docs/index.md", 5)
+
+
 def test_a_block_without_a_frame_is_reported(course):
     course.page("# 题\n")
     course.write("site/index.html", '<div class="course-code" data-status="ran" id="block-1"></div>')

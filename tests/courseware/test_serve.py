@@ -29,9 +29,9 @@ class Server:
         self.lines: list[str] = []
         threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True).start()
 
-    def page(self) -> str:
+    def page(self, path: str = "") -> str:
         try:
-            return urlopen(self.address, timeout=5).read().decode()
+            return urlopen(self.address + path, timeout=5).read().decode()
         except OSError:
             assert self.process.poll() is None, "".join(self.lines)
             return ""
@@ -96,6 +96,38 @@ def test_serve_stands_whatever_a_page_is(course, serve):
         (course.root / "docs" / name).unlink()
     course.page("# 又一题\n")
     wait_for(lambda: "又一题" in server.page())
+
+
+BROKEN = """
+from markdown import Extension
+from markdown.treeprocessors import Treeprocessor
+
+class Broken(Treeprocessor):
+    def run(self, root):
+        if any("爆" in text for text in root.itertext()):
+            raise KeyError("curve-7")
+
+class BrokenExtension(Extension):
+    def extendMarkdown(self, md):
+        md.treeprocessors.register(Broken(md), "broken", 0)
+
+def makeExtension(**kwargs):
+    return BrokenExtension(**kwargs)
+"""
+
+
+def test_serve_shows_what_cannot_be_rendered_on_its_page(course, serve):
+    """A part of the dialect that raises costs its own page only, and says where."""
+    course.write("broken.py", BROKEN)
+    config = course.root / "mkdocs.yml"
+    config.write_text(config.read_text().replace("  - tables\n", "  - tables\n  - broken\n"))
+    course.page("# 题\n\n字\n\n::::note\n:::key\n爆\n:::\n::::\n")
+    course.page("# 二\n\n好的一页。\n", "two.md")
+    server = serve()
+    page = wait_for(lambda: "course-problems" in server.page() and server.page())
+    assert "docs/index.md:6: 这一页画不出来：KeyError" in page and "好的一页" in server.page("two/")
+    course.page("# 又一题\n")
+    wait_for(lambda: "又一题" in server.page() and "course-problems" not in server.page())
 
 
 def test_serve_idles(course, serve):

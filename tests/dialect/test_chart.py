@@ -151,6 +151,7 @@ def test_stale_records_are_marked(shown):
         ("ours_ms_{S}", "ours_ms_{S} 缺 512, 1024, 4096", "本章 一个点也没有"),
         ("纵轴: 时间 ms\n", "", "chart 要有标题、横轴、纵轴"),
         ("a#ours_ms_{S}", "ours", "chart 要有标题、横轴、纵轴"),
+        ("曲线: 本章 = a#ours_ms_{S}\n", "".join(f"曲线: {n} = a#ours_ms_{{S}}\n" for n in range(7)), "“曲线”多于 6 条"),
     ],
 )
 def test_a_fault_is_said_in_place(shown, caplog, old, new, fault):
