@@ -18,6 +18,8 @@ EMPTY = re.compile(r"@(?:media|supports|container)[^{};]*\{\s*\}")
 COMMA = re.compile(r",(?![^(]*\))")  # commas between selectors, not those inside :is(…)
 CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
 COLOUR = re.compile(r"\[data-md-color-(?:scheme|primary|accent)=(?P<quote>[\"']?)(?P<name>[\w-]+)(?P=quote)\]")
+DARK = re.compile(r"\[data-md-color-scheme=\"?slate\"?\]\{(?P<body>[^{}]*)\}")
+WITHOUT_SCRIPTS = "assets/css/without-scripts.css"  # overrides/main.html links it
 NEGATED = re.compile(r":not\((?:[^()]|\([^()]*\))*\)")
 TOKEN = re.compile(r"[\w-]+")
 STATE = {"js", "no-js", "focus-visible"}  # classes that scripts give without an `md-` name
@@ -67,9 +69,18 @@ def lighten(site: Path) -> list[Problem]:
         path.write_text(trimmed(path.read_text("utf-8"), used | named | STATE), "utf-8")
     for path in site.glob("assets/css/*.css"):
         path.write_text(minified(path.read_text("utf-8")), "utf-8")
+    (site / "assets/css").mkdir(parents=True, exist_ok=True)
+    (site / WITHOUT_SCRIPTS).write_text(darkened(site), "utf-8")
     for path in [*site.glob("assets/js/*.js"), *site.glob("assets/demos/**/*.js")]:
         path.write_text(smaller(path.read_text("utf-8"), module="demos" in path.parts), "utf-8")
     return _mend(site)
+
+
+def darkened(site: Path) -> str:
+    """The dark scheme's rules for a reader whose system is dark and who has no script to switch to it."""
+    sheets = [*sorted(site.glob("assets/stylesheets/palette.*.css")), *sorted(site.glob("assets/css/*.css"))]
+    bodies = [rule["body"].strip(";") for path in sheets for rule in DARK.finditer(path.read_text("utf-8"))]
+    return f"@media screen and (prefers-color-scheme:dark){{body[data-md-color-scheme]{{{';'.join(bodies)}}}}}"
 
 
 def minified(css: str) -> str:

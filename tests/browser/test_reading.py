@@ -25,6 +25,14 @@ FOLDED = """() => [...document.querySelectorAll('.md-content details:is(.unfold,
 # --- without scripts -------------------------------------------------------------------------------------------------
 
 
+def test_without_scripts_the_system_decides_on_dark(visit):
+    colours = "() => [document.body, document.querySelector('.md-header'), document.querySelector('.md-typeset a')].flatMap(e => " \
+        "[getComputedStyle(e).color, getComputedStyle(e).backgroundColor])"
+    for scheme in ("dark", "light"):
+        switched, plain = (visit("", scheme=scheme, java_script_enabled=on).evaluate(colours) for on in (True, False))
+        assert plain == switched
+
+
 def test_without_scripts(path, visit, course_sources, verification):
     page = visit(path, java_script_enabled=False)
     source = next(source for source, its in course_sources.items() if its == path)

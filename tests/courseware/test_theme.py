@@ -2,7 +2,7 @@
 
 import pytest
 
-from courseware.theme import MENDS, lighten, minified, smaller, squeezed, trimmed
+from courseware.theme import MENDS, WITHOUT_SCRIPTS, lighten, minified, smaller, squeezed, trimmed
 
 USED = {"a", "b", "md-x", "slate"}
 
@@ -41,6 +41,20 @@ def test_trimmed(css, kept):
 )
 def test_minified(css, minimal):
     assert minified(css) == minimal
+
+
+def test_dark_without_scripts(tmp_path):
+    (tmp_path / "index.html").write_text('<input data-md-color-scheme="slate">')
+    for name, css in {
+        "stylesheets/palette.1.css": "@media screen{[data-md-color-scheme=slate]{a:1;b:2}[data-md-color-scheme=slate] img{x:1}}",
+        "css/ours.css": '@media screen {\n  [data-md-color-scheme="slate"] { b: 3; }\n  [data-md-color-scheme="default"] { b: 4; }\n}\n',
+    }.items():
+        path = tmp_path / "assets" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(css)
+    lighten(tmp_path)
+    told = (tmp_path / WITHOUT_SCRIPTS).read_text()
+    assert told == "@media screen and (prefers-color-scheme:dark){body[data-md-color-scheme]{a:1;b:2;b: 3}}"
 
 
 def test_squeezed_keeps_preformatted_text():
