@@ -34,9 +34,9 @@ def test_trimmed(css, kept):
 @pytest.mark.parametrize(
     ("css", "minimal"),
     [
-        ("/* why */\n.a {\n  x: 1px 2px;\n  y: 2;\n}\n\n.b > .c :is(p) { z: 3 }\n", ".a{x: 1px 2px;y: 2;}.b > .c :is(p){z: 3}"),
-        ("@media print {\n  .a { x: 1 }\n}\n", "@media print{.a{x: 1}}"),
-        (':root { --i: url("data:image/svg+xml;utf8,<svg a=\'b c\'/>"); }', ':root{--i: url("data:image/svg+xml;utf8,<svg a=\'b c\'/>");}'),
+        ("/* why */\n.a {\n  x: 1px 2px;\n  y: 2;\n}\n\n.b > .c :is(p) { z: 3 }\n", ".a{x:1px 2px;y:2}.b>.c :is(p){z:3}"),
+        ("@media print {\n  .a { x: 1 }\n}\n", "@media print{.a{x:1}}"),
+        (':root { --i: url("data:image/svg+xml;utf8,<svg a=\'b c\'/>"); }', ':root{--i:url("data:image/svg+xml;utf8,<svg a=\'b c\'/>")}'),
     ],
 )
 def test_minified(css, minimal):
@@ -54,7 +54,7 @@ def test_dark_without_scripts(tmp_path):
         path.write_text(css)
     lighten(tmp_path)
     told = (tmp_path / WITHOUT_SCRIPTS).read_text()
-    assert told == "@media screen and (prefers-color-scheme:dark){body[data-md-color-scheme]{a:1;b:2;b: 3}}"
+    assert told == "@media screen and (prefers-color-scheme:dark){body[data-md-color-scheme]{a:1;b:2;b:3}}"
 
 
 def test_squeezed_keeps_preformatted_text():
