@@ -48,10 +48,12 @@ def _has_kind(line: str) -> bool:
 
 def unclosed(page: Page, context: Context) -> Iterator[Problem]:
     for fence in page.fences:
+        if fence.end or fence.commented:
+            continue
         wide = next((n for n, line in enumerate(fence.lines, 1) if WIDE_TICKS.match(line)), 0)
-        if not fence.end and wide:
+        if wide:
             yield Problem(page.path, fence.line + wide, "全角反引号不是代码块的围栏", f"改用半角：{fence.marker}")
-        elif not fence.end and not fence.commented:
+        else:
             yield Problem(page.path, fence.line, "代码块没有闭合", f"在它结束的地方单独写一行 {fence.marker}")
 
 
@@ -164,6 +166,17 @@ def two_ticks(page: Page, number: int, line: str) -> re.Match | None:
     match = TWO_TICKS.match(line)
     following = page.lines[number] if number < len(page.lines) else ""
     return match if match and (match["info"].lower() in PYTHON or _has_kind(following)) else None
+
+
+def mistaken_fences(page: Page) -> set[int]:
+    """Lines of the rows of two ticks that `no_fences` names, and of those that were to close them."""
+    fenced, found, opened = code_lines(page), set(), False
+    for number, line in enumerate(page.lines, 1):
+        closes = opened and line.strip() == "``"
+        if number not in fenced and (closes or two_ticks(page, number, line)):
+            found.add(number)
+            opened = not closes
+    return found
 
 
 def hidden(page: Page, context: Context) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import yaml
 from markdown.util import BLOCK_LEVEL_ELEMENTS
 
-from courseware.check.code import TWO_TICKS
+from courseware.check.code import mistaken_fences
 from courseware.check.context import Context, code_lines
 from courseware.check.links import without_math
 from courseware.dialect.mathml import math_ranges
@@ -138,10 +138,10 @@ def stars(page: Page, context: Context) -> Iterator[Problem]:
 
 
 def ticks(page: Page, context: Context) -> Iterator[Problem]:
+    named = mistaken_fences(page)
     for match in re.finditer(r"(?<!\\)`+", _read(page)):
         line = page.line_of(match.start())
-        row = page.lines[line - 1]
-        if not FENCE.match(row) and not TWO_TICKS.match(row) and (row.strip() != "``"):  # meant as fences: `code` names them
+        if not FENCE.match(page.lines[line - 1]) and line not in named:  # a fence that nobody sees: `code.hidden`
             yield Problem(page.path, line, f"{match[0]} 没有配对，会原样显示", "补上另一个；要显示反引号就写 \\`")
 
 

@@ -80,6 +80,8 @@ TEXTS = [
     ("line separator", "字\n字\u2028字\n", 2, "控制字符 U+2028", "删去它"),
     *((f"no width, {ord(mark):x}", f"字{mark}字\n", 1, f"控制字符 U+{ord(mark):04X}", "删去它") for mark in "\u200b\u200c\u200d\u2060\ufeff"),
     ("no width at a line's start", "\u200b- 甲\n", 1, "控制字符 U+200B", "删去它"),
+    ("two ticks, no block", "字\n\n``foo\n", 3, "`` 没有配对", "补上另一个"),
+    ("two ticks alone", "字\n\n``\n\n字\n", 3, "`` 没有配对", "补上另一个"),
     ("odd space before colons", "\u3000- 甲\n", 1, "不认的空白 U+3000", "普通空格"),
     ("metadata", "Note: 字\n\n字\n", 1, "MkDocs 会把它吞掉", "标题开头"),
     ("front matter", "---\ntitle: [\n---\n\n# 字\n", 1, "不是有效的 YAML", "改正它"),
