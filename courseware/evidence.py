@@ -13,7 +13,6 @@ RECORDS = {
     "blocks": {"page": str, "heading": str, "source": str, "seconds": (int, float), "output": str},
     "kernels": {"name": str, "source": str, "status": str, "cases": int},
 }
-UNREADABLE = (OSError, ValueError, RecursionError)  # a folder or a dead link, no JSON, brackets without end
 BENCHMARKS = "kernels.benchmarks"  # the package: one module a group of figures
 
 
@@ -34,7 +33,7 @@ def load(folder: Path) -> dict[str, dict]:
     for path in sorted(folder.glob("*.json")):
         try:
             data = json.loads(path.read_text("utf-8"))
-        except UNREADABLE:
+        except (OSError, ValueError, RecursionError):  # a folder or a dead link, no JSON, brackets without end
             continue
         if not fault(data):
             found[path.stem] = data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 from collections.abc import Iterable
@@ -82,14 +81,9 @@ class Context:
     @cached_property
     def figures(self) -> dict[str, dict[str, dict]]:
         """Figures of each evidence file by key, by its stem; none for a file that is damaged, which `assets` reports."""
-        found = {}
-        for path in sorted((self.docs / "evidence").glob("*.json")):
-            try:
-                data = json.loads(path.read_text("utf-8"))
-            except evidence.UNREADABLE:
-                data = None
-            found[path.stem] = {} if evidence.fault(data) else data["figures"]
-        return found
+        folder = self.docs / "evidence"
+        loaded = evidence.load(folder)
+        return {path.stem: loaded[path.stem]["figures"] if path.stem in loaded else {} for path in sorted(folder.glob("*.json"))}
 
     @cached_property
     def anchors(self) -> dict[str, set[str]]:

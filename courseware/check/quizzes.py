@@ -44,10 +44,11 @@ def _mistaken(quiz: Quiz) -> tuple[int, str, str] | None:
         likely = [(piece, match) for piece, match in likely if match["letter"]]
     elif len(likely) < 2:  # a question may hold one such line
         return None
-    for piece, match in likely[:1]:
-        letter = unicodedata.normalize("NFKC", match["letter"] or ALPHABET[max(int(match["number"]) - 1, 0)]).upper()
-        return piece.line, piece.text.strip(), f"{letter}. {match['rest'] or match['words']}"
-    return None
+    if not likely:
+        return None
+    piece, match = likely[0]
+    letter = unicodedata.normalize("NFKC", match["letter"] or ALPHABET[max(int(match["number"]) - 1, 0)]).upper()
+    return piece.line, piece.text.strip(), f"{letter}. {match['rest'] or match['words']}"
 
 
 def _lines(pieces: list[Fence | Container | Closer | Text]) -> Iterator[Text]:
@@ -93,17 +94,20 @@ def _options(quiz: Quiz) -> Iterator[tuple[int, str, str]]:
 
 
 def _explanation(quiz: Quiz) -> Iterator[tuple[int, str, str]]:
-    """The explanation goes to the end, so that a part below it is part of it."""
-    for piece in _lines((quiz.explanation or [])[1:]):
-        if LATE_EXPLANATION.match(piece.text.strip()) and not quiz.stray:
-            yield piece.line, "quiz 有两行“解析:”", "合成一处，解析可以有好几段"
-        elif LATE_ANSWER.match(piece.text.strip()) and not quiz.answers:
-            yield piece.line, "quiz 的“答案:”行在“解析:”后面", "把它移到“解析:”的前面"
+    for line in _late(quiz, LATE_EXPLANATION) if not quiz.stray else []:
+        yield line, "quiz 有两行“解析:”", "合成一处，解析可以有好几段"
+    for line in _late(quiz, LATE_ANSWER) if not quiz.answers else []:
+        yield line, "quiz 的“答案:”行在“解析:”后面", "把它移到“解析:”的前面"
+
+
+def _late(quiz: Quiz, form: re.Pattern) -> list[int]:
+    """Lines of a part below the explanation, which goes to the end, so that they are part of it."""
+    return [piece.line for piece in _lines((quiz.explanation or [])[1:]) if form.match(piece.text.strip())]
 
 
 def _answer(quiz: Quiz) -> Iterator[tuple[int, str, str]]:
     letters = "、".join(quiz.letters) or "无"
-    if not quiz.answers and not any(LATE_ANSWER.match(piece.text.strip()) for piece in _lines((quiz.explanation or [])[1:])):
+    if not quiz.answers and not _late(quiz, LATE_ANSWER):
         yield quiz.line, "quiz 缺少“答案:”行", "例如 答案: B"
     for line, _ in quiz.answers[1:]:
         yield line, "quiz 有两行“答案:”", "合成一行，例如 答案: A, C"

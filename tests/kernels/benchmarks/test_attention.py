@@ -15,7 +15,8 @@ from kernels import timing
 from kernels.benchmarks import attention as benchmarks
 from kernels.benchmarks import attention_backward, attention_decode, attention_packages
 
-KEY = re.compile(r"[a-z0-9_]+")
+from .conftest import KEY, check_figures
+
 SDPA = torch.nn.functional.scaled_dot_product_attention
 
 
@@ -170,16 +171,7 @@ def dry(monkeypatch):
     ids=["forward", "backward", "decode"],
 )  # fmt: skip
 def test_dry_run(group, some, dry):
-    figures = group.measure()
-    assert json.loads(json.dumps(figures)) == figures
-    for key, told in figures.items():
-        assert KEY.fullmatch(key) and set(told) == {"value", "unit"}, key
-        assert isinstance(told["value"], (str, int)) or math.isfinite(told["value"]), key
-    assert {key: figures[key]["unit"] for key in some} == some
-    for key in figures:
-        if key.endswith("_low"):
-            low, middle, high = (figures[key[:-4] + end]["value"] for end in ("_low", "", "_high"))
-            assert low < middle < high, key
+    check_figures(group.measure(), some)
 
 
 def test_a_wrong_kernel_is_not_timed(dry):

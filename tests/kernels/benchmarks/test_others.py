@@ -1,9 +1,6 @@
 """The groups of kernels.benchmarks but attention's: keys, refusals, and each in a dry run on the CPU."""
 
 import importlib
-import json
-import math
-import re
 import sys
 import types
 
@@ -14,7 +11,8 @@ from kernels import timing
 from kernels.benchmarks import __main__ as by_hand
 from kernels.benchmarks import ceilings, discipline, fuzz, sanitizer, softmax, vector_add
 
-KEY = re.compile(r"[a-z0-9_]+")
+from .conftest import check_figures
+
 GROUPS = [importlib.import_module(f"kernels.benchmarks.{name}") for name in by_hand.names()]
 
 
@@ -108,16 +106,7 @@ def dry(monkeypatch):
     ],
 )
 def test_dry_run(group, some, dry):
-    figures = group.measure()
-    assert json.loads(json.dumps(figures)) == figures
-    for key, told in figures.items():
-        assert KEY.fullmatch(key) and set(told) == {"value", "unit"}, key
-        assert isinstance(told["value"], (str, int)) or math.isfinite(told["value"]), key
-    assert {key: figures[key]["unit"] for key in some} == some
-    for key in figures:
-        if key.endswith("_low"):
-            low, middle, high = (figures[key[:-4] + end]["value"] for end in ("_low", "", "_high"))
-            assert low < middle < high, key
+    check_figures(group.measure(), some)
 
 
 def test_dry_run_without_some_peers(dry):
