@@ -40,7 +40,7 @@ import triton.language as tl
 
 from kernels import checks, flash_attention_backward, flash_attention_decode, flash_attention_hopper
 from kernels.flash_attention_tiles import (
-    capability, dense_rows, describe_head, heads_together, large_memory, load_tile, log2_together, operand, output_like,
+    LOWEST, capability, dense_rows, describe_head, heads_together, large_memory, load_tile, log2_together, operand, output_like,
     padded, pair_bytes, place, store_tile, use_descriptors, whole_pieces, with_scratch,
 )
 
@@ -87,7 +87,7 @@ def flash_attention_kernel(
     offs_n = tl.arange(0, BLOCK_N)  # [BLOCK_N] keys of a tile
     q = load_tile(q_ptr, strides_q, b, h, start_m, S_q, D, BLOCK_M, BLOCK_D, TMA)
 
-    m_i = tl.full([BLOCK_M], float("-inf"), tl.float32)  # largest score so far, in units of log2
+    m_i = tl.full([BLOCK_M], LOWEST, tl.float32)  # largest score so far, in units of log2
     l_i = tl.zeros([BLOCK_M], tl.float32)  # sum of 2^(s - m_i) so far
     acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)  # sum of 2^(s - m_i) * v so far, not divided by l_i yet
 
@@ -104,24 +104,21 @@ def flash_attention_kernel(
         elif not WHOLE:
             s = tl.where((offs_n < S_kv - start_n)[None, :], s, float("-inf"))
         m_new = tl.maximum(m_i, tl.max(s, axis=1) * qk_scale)
-        m_safe = m_new
-        if CAUSAL:
-            m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)  # nothing seen yet: -inf - -inf would be NaN
-        alpha = tl.exp2(m_i - m_safe)  # [BLOCK_M] the correction: old sums measured with the new maximum
-        p = tl.exp2(s * qk_scale - m_safe[:, None])  # [BLOCK_M, BLOCK_N], never leaves the chip
+        alpha = tl.exp2(m_i - m_new)  # [BLOCK_M] the correction: old sums measured with the new maximum
+        p = tl.exp2(s * qk_scale - m_new[:, None])  # [BLOCK_M, BLOCK_N], never leaves the chip
         l_i = l_i * alpha + tl.sum(p, axis=1)
         acc = acc * alpha[:, None]
         v = load_tile(v_ptr, strides_v, b, h_kv, start_n, S_kv, D, BLOCK_N, BLOCK_D, TMA)
         acc = tl.dot(p.to(v.dtype), v, acc, input_precision="ieee")
         m_i = m_new
 
-    l_safe = tl.where(l_i == 0.0, 1.0, l_i)  # a row that saw no key: acc is 0, and so is its output
+    l_safe = tl.where(l_i == 0.0, 1.0, l_i)  # a row that saw no key, or scores of -inf alone: acc is 0, and so is its output
     o = acc * (1.0 / l_safe)[:, None]
     if TMA_O:
         o_ptr.store([b, h, start_m, 0], o.to(o_ptr.dtype).reshape(1, 1, BLOCK_M, BLOCK_D))
     else:
         store_tile(o_ptr, strides_o, b, h, start_m, S_q, o, D, BLOCK_M, BLOCK_D)
-    lse = (m_i + tl.log2(l_safe)) * 0.6931471805599453  # ln 2: back to natural logarithms; -inf without a key
+    lse = tl.where(l_i == 0.0, float("-inf"), (m_i + tl.log2(l_safe)) * 0.6931471805599453)  # ln 2: natural logarithms
     if WARP_SPECIALIZE:  # in offs_m the compiler shifts the rows of the second half by 64 twice
         tl.store(lse_ptr + (head.to(tl.int64) * S_q + start_m) + rows, lse, mask=rows < S_q - start_m)
     else:
@@ -139,7 +136,7 @@ def flash_attention(q, k, v, *, causal=False, sm_scale=None, return_lse=False):
     Returns o [B, H_q, S_q, D] in q's dtype; with return_lse also the natural log-sum-exp, fp32 [B, H_q, S_q].
     TypeError, ValueError, NotImplementedError: anything that is not taken, naming the argument.
     """
-    check(q, k, v, causal, sm_scale)
+    check(q, k, v, causal, sm_scale, return_lse)
     sm_scale = 1 / math.sqrt(q.shape[3]) if sm_scale is None else float(sm_scale)
     run = forward
     if checks.needs_dispatch(q, k, v):
@@ -277,7 +274,7 @@ def config(dtype, D, capability=None, causal=False, S_kv=0):
 # --8<-- [end:config]
 
 
-def check(q, k, v, causal, sm_scale):
+def check(q, k, v, causal, sm_scale, return_lse):
     """TypeError or ValueError naming the argument that `flash_attention` does not take."""
     checks.tensors(flash_attention_kernel, DTYPES, differentiable=True, q=q, k=k, v=v)
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -298,8 +295,9 @@ def check(q, k, v, causal, sm_scale):
     H_kv = k.shape[1]
     if H_q and (not H_kv or H_q % H_kv):
         raise ValueError(f"q 有 {H_q} 个头，k 有 {H_kv} 个；前者应是后者的整数倍")
-    if getattr(causal, "ndim", 0) or causal not in (0, 1):
-        raise TypeError(f"causal={causal!r:.40} 应为 True 或 False")
+    for name, x in (("causal", causal), ("return_lse", return_lse)):
+        if getattr(x, "ndim", 0) or x not in (0, 1):
+            raise TypeError(f"{name}={x!r:.40} 应为 True 或 False")
     if sm_scale is not None and not isinstance(sm_scale, (Real, torch.SymFloat, torch.SymInt)):
         raise TypeError(f"sm_scale 是 {type(sm_scale).__name__}；应为实数，请用 float(sm_scale)；缺省为 1/√D")
     if sm_scale is not None and not -MAX_SCALE <= sm_scale <= MAX_SCALE:

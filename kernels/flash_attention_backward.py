@@ -64,6 +64,7 @@ def dq_kernel(
     do = load_tile(do_ptr, strides_do, b, h, start_m, S_q, D, BLOCK_M, BLOCK_D, TMA)
     o = load_tile(o_ptr, strides_o, b, h, start_m, S_q, D, BLOCK_M, BLOCK_D, False)
     lse = tl.load(lse_ptr + at, mask=in_q, other=0.0) * 1.4426950408889634  # log2(e)
+    lse = tl.where(lse == float("-inf"), float("inf"), lse)  # a row that sees nothing: P is 2^(s - inf) = 0
     delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1)  # [BLOCK_M] the row sums of P * dP
     if dlse_ptr is not None:
         delta -= tl.load(dlse_ptr + at, mask=in_q, other=0.0)  # the derivative of lse by s is P

@@ -33,7 +33,7 @@ from triton.language.extra.cuda import gdc_wait
 
 from kernels import checks
 from kernels.flash_attention_tiles import (
-    capability, large_memory, load_tile, multiprocessors, operand, padded, use_descriptors,
+    LOWEST, capability, large_memory, load_tile, multiprocessors, operand, padded, use_descriptors,
 )
 
 MAX_ROWS = 64  # of one key-value head: query heads that share it times S_q; with more, tiles of query rows are worth it
@@ -66,7 +66,7 @@ def split_kernel(
     row_offsets = b.to(tl.int64) * strides_q[0] + h.to(tl.int64) * strides_q[1] + i.to(tl.int64) * strides_q[2]
     q = tl.load(q_ptr + row_offsets[:, None] + offs_d[None, :], mask=in_q, other=0.0)
 
-    m_i = tl.full([ROWS], float("-inf"), tl.float32)
+    m_i = tl.full([ROWS], LOWEST, tl.float32)
     l_i = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, BLOCK_D], tl.float32)
     begin = split * segment
@@ -78,9 +78,8 @@ def split_kernel(
             seen = start_n + offs_n[None, :] <= i[:, None] + (S_kv - S_q)
         s = tl.where(seen, s, float("-inf"))
         m_new = tl.maximum(m_i, tl.max(s, axis=1) * qk_scale)
-        m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
-        alpha = tl.exp2(m_i - m_safe)
-        p = tl.exp2(s * qk_scale - m_safe[:, None])
+        alpha = tl.exp2(m_i - m_new)
+        p = tl.exp2(s * qk_scale - m_new[:, None])
         l_i = l_i * alpha + tl.sum(p, axis=1)
         acc = acc * alpha[:, None]
         v = load_tile(v_ptr, strides_v, b, h_kv, start_n, S_kv, D, BLOCK_N, BLOCK_D, TMA)
@@ -89,7 +88,7 @@ def split_kernel(
 
     l_safe = tl.where(l_i == 0.0, 1.0, l_i)
     o = acc / l_safe[:, None]
-    lse = m_i + tl.log2(l_safe)
+    lse = tl.where(l_i == 0.0, float("-inf"), m_i + tl.log2(l_safe))
     at = pid.to(tl.int64) * group * S_q + rows
     o_offsets = at * D
     if ALONE:  # rows of a key-value head's queries are neighbours in lse, but not always in o
@@ -114,7 +113,7 @@ def merge_kernel(
     row = (head // group * splits).to(tl.int64) * group * S_q + h % group * S_q + i  # of the first segment
     offs_s, offs_d = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
 
-    m_i, l_i = float("-inf"), 0.0
+    m_i, l_i = tl.full([], LOWEST, tl.float32), 0.0
     acc = tl.zeros([BLOCK_D], tl.float32)
     if EARLY:
         gdc_wait()  # for the end of the split kernel: its results can be read from here on
@@ -123,9 +122,8 @@ def merge_kernel(
         at = row + (start + offs_s).to(tl.int64) * group * S_q
         lse = tl.load(part_lse_ptr + at, mask=there, other=float("-inf"))
         m_new = tl.maximum(m_i, tl.max(lse, axis=0))
-        m_safe = tl.where(m_new == float("-inf"), 0.0, m_new)
-        alpha = tl.exp2(m_i - m_safe)
-        w = tl.exp2(lse - m_safe)
+        alpha = tl.exp2(m_i - m_new)
+        w = tl.exp2(lse - m_new)
         part = tl.load(
             part_ptr + at[:, None] * D + offs_d[None, :], mask=there[:, None] & (offs_d < D)[None, :], other=0.0
         )
@@ -136,7 +134,7 @@ def merge_kernel(
     l_safe = tl.where(l_i == 0.0, 1.0, l_i)
     target = o_ptr + b.to(tl.int64) * strides_o[0] + h.to(tl.int64) * strides_o[1] + i.to(tl.int64) * strides_o[2]
     tl.store(target + offs_d, (acc / l_safe).to(o_ptr.dtype.element_ty), mask=offs_d < D)
-    tl.store(lse_ptr + pid, (m_i + tl.log2(l_safe)) * 0.6931471805599453)
+    tl.store(lse_ptr + pid, tl.where(l_i == 0.0, float("-inf"), (m_i + tl.log2(l_safe)) * 0.6931471805599453))
 # --8<-- [end:merge]
 
 

@@ -102,6 +102,7 @@ def row_statistics(do, o, lse_ptr, dlse_ptr, lse2_ptr, delta_ptr, head, row, S_q
     """([ROWS] lse in units of log2, [ROWS] delta) of rows of a head, stored for the other kernel: 0 from row S_q on."""
     at = head.to(gl.int64) * S_q + row
     lse2 = gl.load(lse_ptr + at, mask=row < S_q, other=0.0) * LOG2E
+    lse2 = gl.where(lse2 == float("-inf"), float("inf"), lse2)  # a row that sees nothing: P is 2^(s - inf) = 0
     delta = gl.sum(do.to(gl.float32) * o.to(gl.float32), axis=1)  # the row sums of P * dP
     delta = gl.convert_layout(delta, row.type.layout)
     if DLSE:

@@ -17,6 +17,7 @@ from kernels import checks
 
 ALIGNMENT = 16  # bytes: of a descriptor's base address and of all its strides but the last
 L2_BYTES = 32 * 2**20  # of K and V, or Q and dO, that neighbouring programs may use at once: the H200's L2 has 60 MB
+LOWEST = tl.constexpr(torch.finfo(torch.float32).min)  # a running maximum starts here: from -inf, -inf - -inf would be NaN
 INTERPRETED_SMS = 40  # multiprocessors that the interpreter stands for: enough that splitting is tried
 
 

@@ -43,9 +43,14 @@ def gbps(moved_bytes, ms):
     return moved_bytes / ms / 1e6
 
 
-def moved(key, moved_bytes, ms):
-    """ms and GB/s figures; `key` holds {} in the measure's place."""
-    return {key.format("ms"): figure(ms, "ms"), key.format("gbps"): figure(gbps(moved_bytes, ms), "GB/s")}
+def spread(key, times):
+    """ms figures of what `interleaved_ms` tells of a function: KEY, KEY_low and KEY_high."""
+    return {f"{key}{end}": figure(ms, "ms") for end, ms in zip(("_low", "", "_high"), times)}
+
+
+def moved(key, moved_bytes, times):
+    """ms, its spread, and GB/s of the median; `key` holds {} in the measure's place."""
+    return {**spread(key.format("ms"), times), key.format("gbps"): figure(gbps(moved_bytes, times[1]), "GB/s")}
 
 
 def tflops(operations, ms):

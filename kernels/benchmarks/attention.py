@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kernels.benchmarks import DEVICE, SEED
 from kernels.timing import (
-    absent_note, at, attention_flops, figure, interleaved_ms, launch_us, need_gpu, peak_extra_mb, tflops,
+    absent_note, at, attention_flops, figure, interleaved_ms, launch_us, need_gpu, peak_extra_mb, spread, tflops,
 )
 
 TOKENS, HIDDEN = 16384, 2048
@@ -117,10 +117,9 @@ def timed(shape, calls, products):
     """ms and TFLOP/s of each of {peer: function}, whose work is `products` times the forward pass's."""
     B, H, S, d = shape.size
     work, figures = products * attention_flops(B, H, S, S, d, shape.causal), {}
-    for peer, (fast, ms, slow) in interleaved_ms(calls).items():
-        key = shape.key(peer, "ms")
-        figures |= {key: figure(ms, "ms"), f"{key}_low": figure(fast, "ms"), f"{key}_high": figure(slow, "ms")}
-        figures[shape.key(peer, "tflops")] = figure(tflops(work, ms), "TFLOP/s")
+    for peer, times in interleaved_ms(calls).items():
+        figures |= spread(shape.key(peer, "ms"), times)
+        figures[shape.key(peer, "tflops")] = figure(tflops(work, times[1]), "TFLOP/s")
     return figures
 
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 from kernels.benchmarks import DEVICE, SEED
-from kernels.timing import at, figure, interleaved_ms, moved, need_gpu
+from kernels.timing import at, interleaved_ms, moved, need_gpu
 
 SIZES = (10_000_000, 1 << 28)
 
@@ -25,7 +25,6 @@ def measure():
             with at(f"vector_add，n={n}，{peer}"):
                 if not torch.equal(call(), ref):
                     raise AssertionError("结果与 CPU 上的不逐位相等；先改对再测速")
-        for peer, (fast, ms, slow) in interleaved_ms(calls).items():
-            figures |= moved(f"{peer}_{{}}_{n}", 3 * x.nbytes, ms)
-            figures |= {f"{peer}_ms_{n}_low": figure(fast, "ms"), f"{peer}_ms_{n}_high": figure(slow, "ms")}
+        for peer, times in interleaved_ms(calls).items():
+            figures |= moved(f"{peer}_{{}}_{n}", 3 * x.nbytes, times)
     return figures

@@ -102,11 +102,21 @@ def cases(device, flash_attention=module.flash_attention):
     else:
         table = [(shape, dtype) for shape in SMALL + LARGE for dtype in (torch.float32, torch.float16, torch.bfloat16)]
     found = [Case(f"{s.name}-{str(d)[6:]}", partial(check, flash_attention, s, d)) for s, d in table]
+    dims = (16,) if device == "cpu" else (16, 64, 128, 256)
+    found += [
+        Case(f"at-minus-inf{'-causal' * causal}-d{D}-{str(d)[6:]}", partial(check_low, flash_attention, D, 140, 600, causal, d))
+        for D in dims for causal in (False, True) for d in dict.fromkeys(d for _, d in table)
+    ]  # fmt: skip
     if device == "cuda":
         found += [Case("past-32-bits-float16", partial(_check_last_head, flash_attention))]
         found += [
             Case(f"{s.name}-{str(d)[6:]}", partial(plainly, flash_attention_hopper, check, flash_attention, s, d))
             for s in PLAIN for d in (torch.float16, torch.bfloat16)
+        ]  # fmt: skip
+        low = partial(plainly, flash_attention_hopper, check_low, flash_attention)
+        found += [
+            Case(f"plain-at-minus-inf-{S_kv}-d{D}", partial(low, D, 140, S_kv, False, torch.float16))
+            for D in flash_attention_hopper.HEAD_DIMS for S_kv in (600, max(module.LONG.values()))
         ]  # fmt: skip
     return found
 
@@ -131,6 +141,21 @@ def check(flash_attention, shape, dtype, device):
         again, lse_again = call(return_lse=True)
         assert_equal(again, o, "o, run again")
         assert_equal(lse_again, lse, "lse, run again")
+
+
+def check_low(flash_attention, D, S_q, S_kv, causal, dtype, device):
+    """Keys whose every score is -inf: the first half of all, tiles of them, then the last half, then all."""
+    generator = torch.Generator(device).manual_seed(0)
+    q, k, v = (torch.randn(1, 1, S, D, generator=generator, device=device).to(dtype) for S in (S_q, S_kv, S_kv))
+    q = q.abs() + 0.1
+    for name, gone in (("first", slice(S_kv // 2)), ("last", slice(S_kv // 2, S_kv)), ("all", slice(S_kv))):
+        low = k.clone()
+        low[:, :, gone] = -torch.inf
+        with guarded_outputs():
+            o, lse = flash_attention(q, low, v, causal=causal, return_lse=True)
+        ref, ref_lse = attention(q.double(), low.double(), v.double(), causal, None)
+        assert_close(o, ref, attention(q, low, v, causal, None)[0], f"o, {name} keys at -inf", terms=S_kv)
+        assert_near(lse, ref_lse, LSE_BOUND, f"lse, {name} keys at -inf")
 
 
 def largest_exponent(q, k, scale):

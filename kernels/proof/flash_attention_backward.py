@@ -59,6 +59,9 @@ def cases(device, flash_attention=forward.flash_attention):
     found = [Case(f"{s.name}-{str(d)[6:]}", partial(alone, check, flash_attention, s, up, d)) for s, up, d in table]
     found += [Case("of-the-log-sum-exp", partial(alone, _check_lse_alone, flash_attention))]
     found += [Case("scores-far-below-0", partial(alone, _check_low_scores, flash_attention))]
+    wide = [(16, torch.float32)] + [(D, torch.bfloat16) for D in (64, 128, 256)] * (device == "cuda")
+    low = partial(alone, check_row_at_minus_inf, flash_attention)
+    found += [Case(f"row-at-minus-inf-d{D}-{str(d)[6:]}", partial(low, D, d)) for D, d in wide]
     if device == "cuda":
         found += [Case("past-32-bits-float16", partial(alone, check_last_entry, flash_attention))]
     return found
@@ -125,6 +128,26 @@ def _check_low_scores(flash_attention, device):
     for name, out, expected, plain in zip(NAMES, gradients(partial(flash_attention, return_lse=True), q, k, v, do, None), ref, low):
         assert out.isfinite().all(), f"{name} is not finite"
         assert_near(out, expected, 0.02 + 4 * (plain.double() - expected).abs().max().item(), name)
+
+
+def check_row_at_minus_inf(flash_attention, D, dtype, device):
+    """A row whose every score overflows to -inf sees nothing and gives nothing: gradients are those of the other rows."""
+    q, k, v = (x.abs() + 0.1 for x in inputs(Shape("low", 70, 90, D), dtype, device))
+    row, rest = 3, [i for i in range(70) if i != 3]
+    q, k, do = q.clone(), -k, v[:, :, :70]
+    q[:, :, row] = 1e38
+    call = partial(flash_attention, return_lse=True)
+    formula = partial(attention, causal=False, scale=None)
+    o, lse = call(q, k, v)
+    assert_equal(o[:, :, row], torch.zeros_like(o[:, :, row]), "o of the row")
+    assert_equal(lse[:, :, row], torch.full_like(lse[:, :, row], -torch.inf), "lse of the row")
+    dq, dk, dv = gradients(call, q, k, v, do, None)
+    assert_equal(dq[:, :, row], torch.zeros_like(dq[:, :, row]), "dq of the row")
+    left, up = q[:, :, rest], do[:, :, rest]
+    ref = gradients(formula, left.double(), k.double(), v.double(), up.double(), None)
+    low = gradients(formula, left, k, v, up, None)
+    for name, out, expected, plain in zip(NAMES, (dq[:, :, rest], dk, dv), ref, low):
+        assert_close(out, expected, plain, name, FACTOR, terms=90)
 
 
 def check_last_entry(flash_attention, device):

@@ -7,7 +7,7 @@ import torch
 from kernels import flash_attention as forward
 from kernels import flash_attention_decode as module
 from kernels.proof import Case, Variant, signature
-from kernels.proof.flash_attention import TARGETS, Shape, attention_variants, check, inputs
+from kernels.proof.flash_attention import TARGETS, Shape, attention_variants, check, check_low, inputs
 
 SMALL = (
     Shape("one-row", 1, 1300, 16),
@@ -40,7 +40,12 @@ def cases(device, flash_attention=forward.flash_attention):
     """All cases of `device`, "cpu" (interpreter) or "cuda"; flash_attention: the function to prove."""
     dtypes = (torch.float32, torch.float16) + ((torch.bfloat16,) if device == "cuda" else ())
     table = [(shape, dtype) for shape in SMALL + LARGE * (device == "cuda") for dtype in dtypes]
-    return [Case(f"{s.name}-{str(d)[6:]}", partial(_check, flash_attention, s, d)) for s, d in table]
+    found = [Case(f"{s.name}-{str(d)[6:]}", partial(_check, flash_attention, s, d)) for s, d in table]
+    low = [(1, False), (40, True)]  # query rows, causal
+    return found + [
+        Case(f"at-minus-inf-{S_q}-d{D}-{str(d)[6:]}", partial(check_low, flash_attention, D, S_q, 600, causal, d))
+        for D in ((16,) if device == "cpu" else (16, 128)) for S_q, causal in low for d in dtypes
+    ]  # fmt: skip
 
 
 def _check(flash_attention, shape, dtype, device):

@@ -13,7 +13,7 @@ from kernels import flash_attention_hopper_backward as module
 from kernels.flash_attention_hopper import DTYPES, shared_layout
 from kernels.proof import Case, assert_equal, signature
 from kernels.proof.flash_attention import Shape, inputs
-from kernels.proof.flash_attention_backward import UPSTREAM, check, check_last_entry
+from kernels.proof.flash_attention_backward import UPSTREAM, check, check_last_entry, check_row_at_minus_inf
 from kernels.proof.flash_attention_hopper import GluonVariant
 from kernels.proof.flash_attention_hopper import shapes as forward_shapes
 
@@ -42,6 +42,10 @@ def cases(device):
     return [
         *found,
         Case("without-the-log-sum-exp", _check_o_alone),
+        *(
+            Case(f"row-at-minus-inf-d{D}", partial(check_row_at_minus_inf, forward.flash_attention, D, torch.bfloat16))
+            for D in module.HEAD_DIMS
+        ),
         Case("past-32-bits-float16", partial(check_last_entry, forward.flash_attention)),
     ]
 

@@ -60,6 +60,7 @@ ERRORS = [
     (lambda: flash_attention(q(), q(), q(), sm_scale=torch.tensor(0.5)), TypeError, "sm_scale 是 Tensor；应为实数"),
     (lambda: flash_attention(q(), q(), q(), causal="False"), TypeError, "causal='False' 应为 True 或 False"),
     (lambda: flash_attention(q(), q(), q(), causal=torch.tensor([True, False])), TypeError, "应为 True 或 False"),
+    (lambda: flash_attention(q(), q(), q(), return_lse=torch.ones(2)), TypeError, "return_lse=tensor([1., 1.]) 应为 True 或 False"),
     (lambda: flash_attention(q(), q(), q().to_sparse()), TypeError, "v 的布局是 torch.sparse_coo；应是普通的张量"),
     (lambda: add(torch.nested.nested_tensor([x, x[:2]]), x), TypeError, "x 的布局是 嵌套的；应是普通的张量"),
     (lambda: softmax(x, 0.0), TypeError, "dim 是 float；应为一个整数"),
