@@ -21,7 +21,7 @@ from pathlib import Path
 
 FLUSH_BYTES = 4 * 10**9  # reading them takes 0.8 ms or more: all of L2 is replaced, and the host gets ahead of the device
 ORDERS = random.Random(0)  # in which functions take turns
-FEWEST = 5  # readings of a function in a round
+FEWEST = 2  # readings of a function in a round
 CHUNK = 16  # calls between two synchronisations of `sustained`: milliseconds of work, so that the gap does not count
 PATH = re.compile(r"(?<![\w])/[^\s'\":]+")  # a file path: it says nothing away from the machine it was met on
 SMI_FIELDS = {  # field of nvidia-smi -> (figure, unit)
@@ -110,11 +110,12 @@ def check_close(out, ref, tolerance, what):
         raise AssertionError(f"{what} 的相对误差是 {error:.3g}，应不超过 {tolerance:g}；先改对再测速")
 
 
-def interleaved_ms(calls, rounds=5, ms=10, most=25):
+def interleaved_ms(calls, rounds=12, ms=4, most=8):
     """{name: (20th percentile, median, 80th percentile)} of {name: function}, device time of one call with cold L2.
 
     In each round every function in turn runs for about `ms`, FEWEST times or more and at most `most`, in an order drawn
-    anew, then in its reverse: so clocks and temperature are the same for all, whose neighbours differ. Before each call
+    anew, then in its reverse: so clocks and temperature are the same for all, whose neighbours differ. Turns are short
+    and many, since at the power limit the clocks follow the last tens of milliseconds. Before each call
     FLUSH_BYTES are read: L2 then holds nothing of use and nothing still to be written, and the host has launched the call
     before the device gets to it.
     """
