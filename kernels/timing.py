@@ -110,7 +110,7 @@ def check_close(out, ref, tolerance, what):
         raise AssertionError(f"{what} 的相对误差是 {error:.3g}，应不超过 {tolerance:g}；先改对再测速")
 
 
-def interleaved_ms(calls, rounds=12, ms=4, most=8):
+def interleaved_ms(calls, rounds=10, ms=3, most=6):
     """{name: (20th percentile, median, 80th percentile)} of {name: function}, device time of one call with cold L2.
 
     In each round every function in turn runs for about `ms`, FEWEST times or more and at most `most`, in an order drawn
