@@ -41,7 +41,7 @@ class Server:
         return sum("Documentation built" in line for line in self.lines)
 
     def stop(self) -> None:
-        os.killpg(self.process.pid, signal.SIGINT)
+        os.killpg(self.process.pid, signal.SIGTERM)  # SIGINT is ignored where a shell started this in the background
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
