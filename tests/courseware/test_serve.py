@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from urllib.request import urlopen
@@ -13,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from .conftest import python
-from .test_hook import wait_for
+from .test_hook import start, wait_for
 
 
 class Server:
@@ -22,10 +21,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}/"
-        command = [sys.executable, "-m", "mkdocs", "serve", "-a", f"127.0.0.1:{port}", *options]
-        self.process = subprocess.Popen(
-            command, cwd=course.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-        )
+        self.process = start(course, "serve", "-a", f"127.0.0.1:{port}", *options)
         self.lines: list[str] = []
         threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True).start()
 
@@ -41,7 +37,7 @@ class Server:
         return sum("Documentation built" in line for line in self.lines)
 
     def stop(self) -> None:
-        os.killpg(self.process.pid, signal.SIGTERM)  # SIGINT is ignored where a shell started this in the background
+        os.killpg(self.process.pid, signal.SIGINT)
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:

@@ -69,8 +69,8 @@ FAULTS = {
     "overlapping: empty_like": ("flash_attention", "o = output_like(q)", "o = torch.empty_like(q)"),
     "place: tile": ("flash_attention_tiles", "within >> together_log2,", "within // 2,"),
     "heads-odd: past the last": ("flash_attention", "if head >= heads:", "if head > heads:"),
-    "at-minus-inf: lse": ("flash_attention", "tl.where(l_i == 0.0, float(\"-inf\"), ", "tl.where(False, 0.0, "),
-    "at-minus-inf: maximum": ("flash_attention", "LOWEST, tl.float32", "float(\"-inf\"), tl.float32"),
+    "at-minus-inf: lse": ("flash_attention", 'tl.where(l_i == 0.0, float("-inf"), ', "tl.where(False, 0.0, "),
+    "at-minus-inf: maximum": ("flash_attention", "LOWEST, tl.float32", 'float("-inf"), tl.float32'),
     "lse: base 2": ("flash_attention", "* 0.6931471805599453", "* 1.0"),
     "lse: maximum only": ("flash_attention", "m_i + tl.log2(l_safe)", "m_i"),
     "lse: head": ("flash_attention", "head.to(tl.int64) * S_q", "h.to(tl.int64) * S_q"),
@@ -182,9 +182,10 @@ def test_caught(broken, tmp_path, monkeypatch):
     path.write_text(source.replace(text, fault), "utf-8")
     if name in PARTS[1:]:
         install(name, load(path, None), monkeypatch)
-        found = first_failure("flash_attention" if name == "flash_attention_tiles" else name, likely=broken.partition(":")[0])
+        function, name = None, "flash_attention" if name == "flash_attention_tiles" else name
     else:
-        found = first_failure(name, load(path, name), likely=broken.partition(":")[0])
+        function = load(path, name)
+    found = first_failure(name, function, likely=broken.partition(":")[0])
     assert found, "every case passed all the same"
 
 
